@@ -1,0 +1,6 @@
+//! What the kernel side, the shim, the controller and the simulator share: the structs that cross a
+//! boundary, the rules of the virtual clock, the search from an address to its line. Pure, without `std`.
+#![cfg_attr(not(test), no_std)]
+
+pub mod abi;
+pub mod units;

@@ -1,0 +1,2 @@
+//! The kernel side.
+fn main() {}

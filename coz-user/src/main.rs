@@ -1,0 +1,2 @@
+//! coz-bpf.
+fn main() {}
