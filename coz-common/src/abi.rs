@@ -67,8 +67,13 @@ pub struct Control {
     pub period_ns: u64,
     /// Nobody pays after this time (`CLOCK_MONOTONIC`, nanoseconds): what a dead controller leaves behind ends here.
     pub deadline_ns: u64,
+    /// When this epoch began (`CLOCK_MONOTONIC`, nanoseconds).
+    pub started_ns: u64,
+    /// How long a wake-up takes on an idle machine, nanoseconds: the part of a woken thread's latency that can be
+    /// waking, and not waiting for a CPU.
+    pub wake_latency_ns: u64,
     /// To the end of the page.
-    pub _reserved: [u64; 506],
+    pub _reserved: [u64; 504],
 }
 
 /// What is true of the whole profile, written by the kernel: one page, mapped read-only in the target.
@@ -140,8 +145,20 @@ pub struct KernelSlot {
     pub local_total: u64,
     /// Visits in the whole profile.
     pub visits_total: u64,
+    /// CPU time of the thread's whole life, up to `on_cpu_since`.
+    pub cpu_total: u64,
     /// To a multiple of a cache line.
-    pub _reserved: [u64; 3],
+    pub _reserved: [u64; 2],
+}
+
+impl KernelSlot {
+    /// The slot gets a new owner: everything but the claimed key is set anew. What the owner before has paid, and
+    /// the signals that it was sent, are behind us.
+    #[inline(always)]
+    pub fn reset(&mut self, tid: u32, tgid: u32, target: &TargetSlot) {
+        let key = self.key;
+        *self = Self { key, tid, tgid, paid_seen: target.paid, sent: target.acked, ..Self::default() };
+    }
 }
 
 /// Bits of [`KernelSlot::flags`].
@@ -168,8 +185,10 @@ pub struct TargetSlot {
     pub _pad: u32,
     /// `KernelSlot::key` of the thread that `wants_blocked` belongs to: slots are used again.
     pub owner: u64,
+    /// When the handler last ended: CPU time before it was ours, not the program's.
+    pub ended_at: u64,
     /// To a cache line: two threads never write the same one.
-    pub _reserved: [u64; 4],
+    pub _reserved: [u64; 3],
 }
 
 /// A coz.h counter: written by the shim (name) and by the program's own macros (count).
@@ -276,6 +295,44 @@ pub const EVENT_FORK: u32 = 1;
 pub const EVENT_EXEC: u32 = 2;
 /// `Event::kind`: a thread of the set is gone.
 pub const EVENT_EXIT: u32 = 3;
+
+/// Byte offsets of the kernel's own structs, from its BTF: handed to the programs as a read-only global.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Offsets {
+    /// `task_struct.pid`.
+    pub task_pid: u32,
+    /// `task_struct.tgid`.
+    pub task_tgid: u32,
+    /// `task_struct.thread_pid`.
+    pub task_thread_pid: u32,
+    /// `task_struct.sighand`.
+    pub task_sighand: u32,
+    /// `task_struct.blocked`.
+    pub task_blocked: u32,
+    /// `task_struct.seccomp.mode`.
+    pub task_seccomp_mode: u32,
+    /// `task_struct.seccomp.filter_count`.
+    pub task_seccomp_filters: u32,
+    /// `sighand_struct.action`.
+    pub sighand_action: u32,
+    /// Size of `k_sigaction`.
+    pub k_sigaction_size: u32,
+    /// `k_sigaction.sa.sa_handler`.
+    pub k_sigaction_handler: u32,
+    /// `pid.level`.
+    pub pid_level: u32,
+    /// `pid.numbers`.
+    pub pid_numbers: u32,
+    /// Size of `upid`.
+    pub upid_size: u32,
+    /// `upid.nr`.
+    pub upid_nr: u32,
+    /// `upid.ns`.
+    pub upid_ns: u32,
+    /// `pid_namespace.ns.inum`.
+    pub pid_namespace_inum: u32,
+}
 
 /// Rare things that the kernel tells the controller, through the ring buffer `EVENTS`.
 #[repr(C)]
@@ -417,6 +474,7 @@ const _: () = assert!(size_of::<LineEntry>() == 8 && size_of::<PageKey>() == 8);
 const _: () = assert!(size_of::<PageSlice>() == 8 && size_of::<PendingKey>() == 16);
 const _: () = assert!(size_of::<LineCount>() == 16 && size_of::<Range>() == 32);
 const _: () = assert!(size_of::<Process>() == 16 + MAX_RANGES * 32);
+const _: () = assert!(size_of::<Offsets>() == 64);
 const _: () = assert!(size_of::<Event>() == 24 && size_of::<Hello>() == 16 && size_of::<Welcome>() == 16);
 const _: () = assert!(MAX_SLOTS.is_power_of_two() && SLOT_PROBES < MAX_SLOTS);
 

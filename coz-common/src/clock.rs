@@ -1,0 +1,281 @@
+//! The rules of the virtual clock, as pure functions on a thread's slot.
+//!
+//! Every thread `T` has a virtual clock `v(T) = wall - local(T) - credit(T)`: wall time less the delay that it
+//! has absorbed. It is a Lamport clock (Lamport 1978) in nanoseconds: an event happens no earlier, in virtual
+//! time, than what caused it. `G` is the largest delay that a hit has created; a thread owes
+//! `G - local - credit`. What is paid beyond `G` is kept apart as `credit`, so that the next hit does not
+//! bill it to everyone else.
+//!
+//! The kernel runs these functions at samples, switches and wake-ups; the simulator and the tests run the
+//! same ones. They contain no loop, no division by a variable that can be zero, and no panic.
+
+use crate::abi::{Control, KernelSlot, STATE_RUNNING, TargetSlot, flags};
+
+/// `share` of a thread that does nothing but run the selected line.
+pub const SHARE_ONE: u32 = 1 << 16;
+/// How many nominal periods of CPU time the running share looks back on.
+pub const SHARE_WINDOW: u64 = 8;
+
+/// `G` together with the epoch that it belongs to, in one word, so that raising it is one compare-and-exchange
+/// and a late hit of the experiment before can not touch the next one's.
+///
+/// Upper 16 bits: the epoch's lower 16; lower 48 bits: nanoseconds (78 hours).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(transparent)]
+pub struct TaggedDelay(pub u64);
+
+impl TaggedDelay {
+    const BITS: u32 = 48;
+    const MASK: u64 = (1 << Self::BITS) - 1;
+
+    /// `ns` of delay (cut at 48 bits) in this epoch.
+    #[must_use]
+    #[inline(always)]
+    pub const fn new(epoch: u32, ns: u64) -> Self {
+        Self(((epoch as u64) << Self::BITS) | (ns & Self::MASK))
+    }
+
+    /// The delay if it is of this epoch, else zero.
+    #[must_use]
+    #[inline(always)]
+    pub const fn in_epoch(self, epoch: u32) -> u64 {
+        if self.0 >> Self::BITS == epoch as u64 & 0xFFFF { self.0 & Self::MASK } else { 0 }
+    }
+
+    /// What to store so that `G >= local`; `None` where nothing is to be stored: it is so already, or the epoch
+    /// is over.
+    #[must_use]
+    #[inline(always)]
+    pub const fn raised(self, epoch: u32, local: u64) -> Option<Self> {
+        if self.0 >> Self::BITS == epoch as u64 & 0xFFFF && local > self.0 & Self::MASK {
+            Some(Self::new(epoch, local))
+        } else {
+            None
+        }
+    }
+}
+
+/// What the rules need to know of the experiment: read once per event.
+#[derive(Clone, Copy, Debug)]
+pub struct Experiment {
+    /// Its number.
+    pub epoch: u32,
+    /// Whether it runs.
+    pub running: bool,
+    /// Thousandths.
+    pub speedup: u32,
+    /// When it began, nanoseconds.
+    pub started_ns: u64,
+    /// Nominal sampling period, nanoseconds; at least 1.
+    pub period_ns: u64,
+    /// Latency of a wake-up on an idle machine, nanoseconds.
+    pub wake_latency_ns: u64,
+}
+
+impl Experiment {
+    /// As the control page says now.
+    #[must_use]
+    #[inline(always)]
+    pub fn of(control: &Control) -> Self {
+        Self {
+            epoch: control.epoch,
+            running: control.state == STATE_RUNNING,
+            speedup: control.speedup,
+            started_ns: control.started_ns,
+            period_ns: if control.period_ns == 0 { 1 } else { control.period_ns },
+            wake_latency_ns: control.wake_latency_ns,
+        }
+    }
+}
+
+/// Delay that the thread has absorbed, all in all: what `v` is short of wall time.
+#[must_use]
+#[inline(always)]
+pub const fn absorbed(slot: &KernelSlot) -> u64 {
+    slot.local + slot.credit
+}
+
+/// What the thread owes.
+#[must_use]
+#[inline(always)]
+pub const fn debt(slot: &KernelSlot, required: u64) -> u64 {
+    required.saturating_sub(absorbed(slot))
+}
+
+/// An experiment begins for this thread, at its first event in it: nothing is carried over, and the clock starts
+/// at `G = 0` whenever that event comes. `true` where it did begin.
+#[inline(always)]
+pub fn enter_epoch(slot: &mut KernelSlot, target: &TargetSlot, experiment: &Experiment, now: u64) -> bool {
+    if slot.epoch == experiment.epoch {
+        return false;
+    }
+    slot.epoch = experiment.epoch;
+    slot.local = 0;
+    slot.credit = 0;
+    slot.share = 0;
+    slot.share_weight = 0;
+    slot.visits = 0;
+    slot.paid_seen = target.paid;
+    // CPU time before the experiment is not charged to it.
+    let within = now.saturating_sub(experiment.started_ns);
+    if slot.cpu_uncharged > within {
+        slot.cpu_uncharged = within;
+    }
+    // Nor is waiting before it a delay absorbed in it.
+    if slot.blocked_at != 0 && slot.blocked_at < experiment.started_ns {
+        slot.blocked_at = experiment.started_ns;
+    }
+    true
+}
+
+/// Books the CPU time since the last event. The part in which the handler ran is ours, not the program's.
+/// Returns the nanoseconds booked.
+#[inline(always)]
+pub fn account_cpu(slot: &mut KernelSlot, target: &TargetSlot, now: u64) -> u64 {
+    if slot.on_cpu_since == 0 {
+        return 0;
+    }
+    let mut since = slot.on_cpu_since;
+    slot.on_cpu_since = now;
+    if target.paying != 0 {
+        return 0;
+    }
+    if target.ended_at > since && target.ended_at <= now {
+        since = target.ended_at;
+    }
+    let ran = now.saturating_sub(since);
+    slot.cpu_unsampled += ran;
+    slot.cpu_uncharged += ran;
+    slot.cpu_total += ran;
+    ran
+}
+
+/// Books what the thread has paid since the last event. Returns the nanoseconds booked; `None` where the target
+/// claims more than can be true (it is booked at nothing: only its own results suffer).
+///
+/// `longest`: the time since the experiment began, the most that anyone can have paid in it.
+#[inline(always)]
+pub fn fold_payment(slot: &mut KernelSlot, target: &TargetSlot, required: u64, longest: u64) -> Option<u64> {
+    let paid = target.paid.wrapping_sub(slot.paid_seen);
+    slot.paid_seen = target.paid;
+    if paid > longest {
+        return None;
+    }
+    set_absorbed(slot, absorbed(slot) + paid, required);
+    Some(paid)
+}
+
+/// Splits what has been absorbed into `local`, at most `G`, and `credit`, the rest.
+#[inline(always)]
+pub const fn set_absorbed(slot: &mut KernelSlot, total: u64, required: u64) {
+    slot.local = if total < required { total } else { required };
+    slot.credit = total - slot.local;
+}
+
+/// The weight of a sample: the CPU time since the thread's last one; a thread's first weighs one nominal period
+/// (it makes up for the stretch after its last).
+#[inline(always)]
+pub fn take_sample_weight(slot: &mut KernelSlot, experiment: &Experiment) -> u64 {
+    let weight = if slot.flags & flags::SAMPLED == 0 { experiment.period_ns } else { slot.cpu_unsampled };
+    slot.flags |= flags::SAMPLED;
+    slot.cpu_unsampled = 0;
+    weight
+}
+
+/// A sample has fallen into the selected line (`hit`) or not: moves the running share towards 1 or 0.
+///
+/// The share is the weighted mean of all samples of this experiment until they stand for [`SHARE_WINDOW`]
+/// periods, from then on an exponential mean of that length. So it is unbiased from the first sample on, and
+/// nothing is carried from one selected line to the next.
+#[inline(always)]
+pub fn observe(slot: &mut KernelSlot, hit: bool, weight_ns: u64, experiment: &Experiment) {
+    let cap = ((SHARE_WINDOW * experiment.period_ns) >> 10) + 1;
+    let weight = ((weight_ns >> 10) + 1).min(cap);
+    let total = (u64::from(slot.share_weight) + weight).min(cap);
+    let share = u64::from(slot.share);
+    slot.share = if hit {
+        share + (u64::from(SHARE_ONE) - share) * weight / total
+    } else {
+        share - share * weight / total
+    } as u32;
+    slot.share_weight = total as u32;
+}
+
+/// Charges the CPU time since the last charge, at the running share (fluid charging): the thread has, in the
+/// program that is being predicted, had this much less to do, so everyone else must be delayed by as much.
+/// Before the thread's first sample in the experiment nothing is known: the time stays, to be charged then.
+///
+/// Returns the nanoseconds charged. The caller raises `G` to the new `local`.
+#[inline(always)]
+pub fn charge(slot: &mut KernelSlot, experiment: &Experiment, required: u64) -> u64 {
+    if !experiment.running || slot.share_weight == 0 {
+        return 0;
+    }
+    let cpu = slot.cpu_uncharged;
+    slot.cpu_uncharged = 0;
+    charge_time(slot, experiment, required, cpu)
+}
+
+/// The end of a thread: what is left is charged. Threads that live for less than a sampling period are sampled
+/// only with probability `life / period`; those that were stand for the others too, as if they had lived that long.
+#[inline(always)]
+pub fn charge_exit(slot: &mut KernelSlot, experiment: &Experiment, required: u64) -> u64 {
+    let charged = charge(slot, experiment, required);
+    if !experiment.running || slot.share_weight == 0 || slot.cpu_total >= experiment.period_ns {
+        return charged;
+    }
+    charged + charge_time(slot, experiment, required, experiment.period_ns - slot.cpu_total)
+}
+
+#[inline(always)]
+fn charge_time(slot: &mut KernelSlot, experiment: &Experiment, required: u64, cpu: u64) -> u64 {
+    let line = (cpu * u64::from(slot.share)) >> 16;
+    let delay = line * u64::from(experiment.speedup) / 1000;
+    // The hit moves this thread's own clock, wherever it stands; credit from before stays credit.
+    let credit = slot.credit;
+    set_absorbed(slot, slot.local, required);
+    slot.local += delay;
+    slot.credit += credit;
+    delay
+}
+
+/// The thread was woken by another one of the profiled set, and runs again at `now`:
+/// `v(T) = max(v(T) at block, v(W))`.
+///
+/// Where the waker had, in virtual time, been there before this thread began to wait, it would not have waited at
+/// all: then the whole stretch until it runs again is delay absorbed, the latency of the wake-up included (up to
+/// what a wake-up takes on an idle machine; the rest is waiting for a CPU). Returns the nanoseconds absorbed.
+#[inline(always)]
+pub fn apply_wake(slot: &mut KernelSlot, experiment: &Experiment, required: u64, now: u64) -> u64 {
+    let woken_at = slot.woken_at;
+    if woken_at == 0 {
+        return 0;
+    }
+    slot.woken_at = 0;
+    if slot.woken_epoch != experiment.epoch || slot.epoch != experiment.epoch {
+        return 0;
+    }
+    // Never left its CPU: it waited for nothing.
+    let waited = if slot.blocked_at == 0 { 0 } else { woken_at.saturating_sub(slot.blocked_at) };
+    let before = absorbed(slot);
+    let after = if slot.woken_local >= before + waited {
+        let latency =
+            if slot.blocked_at == 0 { 0 } else { now.saturating_sub(woken_at).min(experiment.wake_latency_ns) };
+        before + waited + latency
+    } else {
+        slot.woken_local
+    };
+    set_absorbed(slot, after, required);
+    after.saturating_sub(before)
+}
+
+/// A thread is born: in virtual time it begins where its parent is.
+#[inline(always)]
+pub fn inherit(child: &mut KernelSlot, parent: &KernelSlot) {
+    child.local = parent.local;
+    child.credit = parent.credit;
+    child.epoch = parent.epoch;
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,114 @@
+//! Every map, and why it has its size.
+
+use aya_ebpf::{
+    macros::map,
+    maps::{Array, HashMap, PerCpuArray, RingBuf},
+};
+use coz_common::abi::{
+    Control, CounterSlot, Global, KernelSlot, LineCount, LineEntry, MAX_COUNTERS, MAX_ENTRIES, MAX_LINES,
+    MAX_PAGES, MAX_POINTS, MAX_SLOTS, Offsets, PageKey, PageSlice, PendingKey, Process, STAT_COUNT, Stat,
+    TargetSlot,
+};
+
+/// Pages that user space maps.
+const MMAPABLE: u32 = 1024;
+/// Entries are allocated when they are made: only user space makes them.
+const NO_PREALLOC: u32 = 1;
+/// Frames of a call chain that are looked at. Deeper ones are cut, as by perf (its default is 127).
+pub const MAX_FRAMES: usize = 64;
+
+/// Offsets in the kernel's structs; set at load.
+#[unsafe(no_mangle)]
+static OFFSETS: Offsets = Offsets {
+    task_pid: 0,
+    task_tgid: 0,
+    task_thread_pid: 0,
+    task_sighand: 0,
+    task_blocked: 0,
+    task_seccomp_mode: 0,
+    task_seccomp_filters: 0,
+    sighand_action: 0,
+    k_sigaction_size: 0,
+    k_sigaction_handler: 0,
+    pid_level: 0,
+    pid_numbers: 0,
+    upid_size: 0,
+    upid_nr: 0,
+    upid_ns: 0,
+    pid_namespace_inum: 0,
+};
+
+/// The offsets that the controller has found.
+#[inline(always)]
+pub fn offsets() -> Offsets {
+    // SAFETY: a static of plain integers; volatile, because its value is set in the object before it is loaded.
+    unsafe { core::ptr::read_volatile(&raw const OFFSETS) }
+}
+
+/// One page.
+#[map]
+pub static CONTROL: Array<Control> = Array::with_max_entries(1, MMAPABLE);
+/// One page.
+#[map]
+pub static GLOBAL: Array<Global> = Array::with_max_entries(1, MMAPABLE);
+/// A slot for every thread that can be alive at once.
+#[map]
+pub static SLOTS: Array<KernelSlot> = Array::with_max_entries(MAX_SLOTS, MMAPABLE);
+/// What each of them says that it has paid.
+#[map]
+pub static PAYMENTS: Array<TargetSlot> = Array::with_max_entries(MAX_SLOTS, MMAPABLE);
+/// The counters of coz.h.
+#[map]
+pub static COUNTERS: Array<CounterSlot> = Array::with_max_entries(MAX_COUNTERS, MMAPABLE);
+/// Thread id -> index of its slot + 1; the controller sets the size from `kernel.pid_max`. An array, not a hash:
+/// this look-up is all that a switch between other programs' threads costs.
+#[map]
+pub static TIDS: Array<u32> = Array::with_max_entries(32768, 0);
+/// Processes of the set. As many as there can be slots; made by the kernel at fork.
+#[map]
+pub static PROCESSES: HashMap<u32, Process> = HashMap::with_max_entries(4096, NO_PREALLOC);
+/// Pages of code whose lines are known.
+#[map]
+pub static PAGES: HashMap<PageKey, PageSlice> = HashMap::with_max_entries(MAX_PAGES, NO_PREALLOC);
+/// The lines of these pages: 8 MiB, enough for 5,000 dense pages.
+#[map]
+pub static LINES: Array<LineEntry> = Array::with_max_entries(MAX_ENTRIES, 0);
+/// Samples and CPU time by line.
+#[map]
+pub static LINE_COUNTS: Array<LineCount> = Array::with_max_entries(MAX_LINES, MMAPABLE);
+/// Addresses that were sampled before their page was known; the controller empties it every few milliseconds.
+#[map]
+pub static PENDING: HashMap<PendingKey, LineCount> = HashMap::with_max_entries(16384, 0);
+/// Visits by progress point.
+#[map]
+pub static VISITS: PerCpuArray<u64> = PerCpuArray::with_max_entries(MAX_POINTS, 0);
+/// `Stat`s.
+#[map]
+pub static STATS: PerCpuArray<u64> = PerCpuArray::with_max_entries(STAT_COUNT, 0);
+/// Births, execs, deaths: rare.
+#[map]
+pub static EVENTS: RingBuf = RingBuf::with_byte_size(256 * 1024, 0);
+/// Where a sample's call chain is put: too large for the stack of a BPF program.
+#[map]
+pub static CHAIN: PerCpuArray<[u64; MAX_FRAMES]> = PerCpuArray::with_max_entries(1, 0);
+/// Interrupt depth.
+#[map]
+pub static INTERRUPTS: PerCpuArray<crate::interrupts::Interrupts> = PerCpuArray::with_max_entries(1, 0);
+
+/// Adds to a counter of this CPU.
+#[inline(always)]
+pub fn count(stat: Stat, by: u64) {
+    if let Some(counter) = STATS.get_ptr_mut(stat as u32) {
+        // SAFETY: the pointer is into this CPU's own element.
+        unsafe { *counter += by };
+    }
+}
+
+/// What the controller says. `None` can not happen, but the verifier wants to see it handled.
+#[inline(always)]
+pub fn control() -> Option<&'static Control> {
+    CONTROL.get_ptr(0).map(|control| {
+        // SAFETY: the map lives as long as the programs do.
+        unsafe { &*control }
+    })
+}

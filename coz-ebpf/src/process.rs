@@ -1,0 +1,108 @@
+//! Births, execs and deaths in the profiled set.
+
+use aya_ebpf::helpers::{bpf_get_current_pid_tgid, bpf_ktime_get_ns};
+use coz_common::{
+    abi::{EVENT_EXEC, EVENT_EXIT, EVENT_FORK, Event, Stat},
+    clock,
+};
+
+use crate::{
+    kernel::{Task, read},
+    maps::{EVENTS, PROCESSES, count, offsets},
+    thread,
+};
+
+#[inline(always)]
+fn current() -> (u32, u32) {
+    let both = bpf_get_current_pid_tgid();
+    ((both >> 32) as u32, both as u32)
+}
+
+#[inline(always)]
+fn now() -> u64 {
+    // SAFETY: a helper without arguments.
+    unsafe { bpf_ktime_get_ns() }
+}
+
+#[inline(always)]
+fn tell(kind: u32, tgid: u32, tid: u32, other: u32) {
+    let event = Event { kind, tgid, tid, other, time: now() };
+    if EVENTS.output::<Event>(event, 0).is_err() {
+        count(Stat::EventsLost, 1);
+    }
+}
+
+/// The current thread has made another one: it joins the set, where its parent is in virtual time.
+#[inline(always)]
+pub fn try_fork(child: Task) -> Option<()> {
+    let (tgid, tid) = current();
+    let mut parent = thread::at(thread::index_of(tid)?)?;
+    let experiment = thread::experiment()?;
+    let now = now();
+    let required = parent.catch_up(&experiment, now);
+    parent.charge(&experiment, required);
+
+    let at = offsets();
+    let child_tid: u32 = read(child, at.task_pid)?;
+    let child_tgid: u32 = read(child, at.task_tgid)?;
+    let joined = thread::join(child, child_tid, child_tgid)?;
+    clock::inherit(joined.slot, parent.slot);
+    joined.slot.ready_at = now;
+    if child_tgid != tgid {
+        if let Some(process) = PROCESSES.get_ptr(tgid) {
+            // SAFETY: a pointer into the map, copied by the kernel.
+            let _ = PROCESSES.insert(child_tgid, unsafe { &*process }, 0);
+        }
+        tell(EVENT_FORK, child_tgid, child_tid, tgid);
+    }
+    Some(())
+}
+
+/// The current process has executed another program: no handler of ours is there, and its code is elsewhere.
+/// An exec in another thread than the first takes over the first one's id.
+#[inline(always)]
+pub fn try_exec(task: Task, old_tid: u32) -> Option<()> {
+    let (tgid, tid) = current();
+    let mut thread = thread::at(thread::index_of(old_tid)?)?;
+    let experiment = thread::experiment()?;
+    let required = thread.catch_up(&experiment, now());
+    thread.charge(&experiment, required);
+    if old_tid != tid {
+        // The slot's key is the thread's id: it moves. The clock goes with it.
+        let (local, credit, since) = (thread.slot.local, thread.slot.credit, thread.slot.on_cpu_since);
+        thread::leave(old_tid, &mut thread);
+        let moved = thread::join(task, tid, tgid)?;
+        moved.slot.local = local;
+        moved.slot.credit = credit;
+        moved.slot.epoch = experiment.epoch;
+        moved.slot.on_cpu_since = since;
+    }
+    if let Some(process) = PROCESSES.get_ptr_mut(tgid) {
+        // SAFETY: a pointer into the map; this process has one thread now.
+        unsafe {
+            (*process).handler = 0;
+            (*process).range_count = 0;
+        }
+    }
+    tell(EVENT_EXEC, tgid, tid, old_tid);
+    Some(())
+}
+
+/// The current thread is gone.
+#[inline(always)]
+pub fn try_exit() {
+    let (tgid, tid) = current();
+    let Some(mut thread) = thread::index_of(tid).and_then(thread::at) else { return };
+    if let Some(experiment) = thread::experiment() {
+        let required = thread.catch_up(&experiment, now());
+        let charged = clock::charge_exit(thread.slot, &experiment, required);
+        if charged != 0 {
+            count(Stat::ChargedNs, charged);
+            thread::raise(experiment.epoch, thread.slot.local);
+        }
+    }
+    thread::leave(tid, &mut thread);
+    if tgid == tid {
+        tell(EVENT_EXIT, tgid, tid, 0);
+    }
+}

@@ -1,0 +1,164 @@
+//! From a thread to its slot, and the slot's birth and death.
+
+use core::intrinsics::{AtomicOrdering, atomic_cxchg};
+
+use coz_common::{
+    abi::{self, KernelSlot, SLOT_PROBES, STATE_RUNNING, Stat, TargetSlot},
+    clock::{self, Experiment, TaggedDelay},
+};
+
+use crate::{
+    kernel::{Task, read},
+    maps::{GLOBAL, PAYMENTS, SLOTS, TIDS, control, count, offsets},
+};
+
+/// A thread of the profiled set, at an event in its own context or on its own CPU.
+pub struct Thread {
+    /// What the kernel knows of it.
+    pub slot: &'static mut KernelSlot,
+    /// What it says of itself.
+    pub target: &'static TargetSlot,
+}
+
+/// Index of a thread's slot, `None` outside the set.
+#[inline(always)]
+pub fn index_of(tid: u32) -> Option<u32> {
+    // SAFETY: the pointer is into the map, which lives as long as the programs do.
+    TIDS.get_ptr(tid).map(|index| unsafe { *index }).filter(|&index| index != 0).map(|index| index - 1)
+}
+
+/// The thread of a slot.
+#[inline(always)]
+pub fn at(index: u32) -> Option<Thread> {
+    // SAFETY: pointers into maps, which live as long as the programs do. A slot is changed only in its thread's
+    // own context (or on its CPU, at a switch); its waker's CPU touches other fields.
+    unsafe { Some(Thread { slot: &mut *SLOTS.get_ptr_mut(index)?, target: &*PAYMENTS.get_ptr(index)? }) }
+}
+
+impl Thread {
+    /// Brings the slot up to date: the epoch, what was paid, the CPU time. Every event starts here.
+    /// Returns what is required of everyone now.
+    #[inline(always)]
+    pub fn catch_up(&mut self, experiment: &Experiment, now: u64) -> u64 {
+        let ran = clock::account_cpu(self.slot, self.target, now);
+        count(Stat::CpuNs, ran);
+        clock::enter_epoch(self.slot, self.target, experiment, now);
+        let required = required(experiment.epoch);
+        match clock::fold_payment(self.slot, self.target, required, now.saturating_sub(experiment.started_ns)) {
+            Some(paid) => count(Stat::PaidNs, paid),
+            None => count(Stat::PaidAbsurd, 1),
+        }
+        required
+    }
+
+    /// Charges the line's share of the CPU time since the last charge.
+    #[inline(always)]
+    pub fn charge(&mut self, experiment: &Experiment, required: u64) -> u64 {
+        let charged = clock::charge(self.slot, experiment, required);
+        if charged == 0 {
+            return required;
+        }
+        count(Stat::ChargedNs, charged);
+        raise(experiment.epoch, self.slot.local)
+    }
+}
+
+/// The experiment as it is now.
+#[inline(always)]
+pub fn experiment() -> Option<Experiment> {
+    control().map(|control| {
+        let mut experiment = Experiment::of(control);
+        // SAFETY: plain loads of a page that the controller writes; volatile, so that each event sees the present.
+        unsafe {
+            experiment.epoch = core::ptr::read_volatile(&raw const control.epoch);
+            experiment.running = core::ptr::read_volatile(&raw const control.state) == STATE_RUNNING;
+        }
+        experiment
+    })
+}
+
+/// `G` in this epoch.
+#[inline(always)]
+pub fn required(epoch: u32) -> u64 {
+    match GLOBAL.get_ptr(0) {
+        // SAFETY: a word of a map, written with compare-and-exchange.
+        Some(global) => TaggedDelay(unsafe { core::ptr::read_volatile(&raw const (*global).required) }).in_epoch(epoch),
+        None => 0,
+    }
+}
+
+/// `G = max(G, local)`, atomically: read-then-write doubles it when two CPUs hit at once. Returns the new `G`.
+#[inline(always)]
+pub fn raise(epoch: u32, local: u64) -> u64 {
+    let Some(global) = GLOBAL.get_ptr_mut(0) else { return 0 };
+    // SAFETY: as in `required`.
+    let mut seen = unsafe { core::ptr::read_volatile(&raw const (*global).required) };
+    // As many tries as there can be rivals in a row; one that loses them all is charged at its next event, because
+    // `local` stays raised.
+    for _ in 0..8 {
+        let Some(raised) = TaggedDelay(seen).raised(epoch, local) else { break };
+        // SAFETY: as above; the intrinsic becomes one BPF instruction.
+        let (found, done) = unsafe {
+            atomic_cxchg::<u64, { AtomicOrdering::SeqCst }, { AtomicOrdering::SeqCst }>(
+                &raw mut (*global).required,
+                seen,
+                raised.0,
+            )
+        };
+        if done {
+            return raised.in_epoch(epoch);
+        }
+        seen = found;
+    }
+    TaggedDelay(seen).in_epoch(epoch)
+}
+
+/// Key of a task's slot: pid namespace and the id in there, which is what the thread itself sees.
+#[inline(always)]
+fn key_of(task: Task) -> Option<u64> {
+    let at = offsets();
+    let pid: *const u8 = read(task, at.task_thread_pid)?;
+    let level: u32 = read(pid, at.pid_level)?;
+    // Namespaces nest 32 deep at most (MAX_PID_NS_LEVEL).
+    let number = pid.wrapping_add(at.pid_numbers as usize + (level & 63) as usize * at.upid_size as usize);
+    let nr: u32 = read(number, at.upid_nr)?;
+    let namespace: *const u8 = read(number, at.upid_ns)?;
+    Some(abi::slot_key(read(namespace, at.pid_namespace_inum)?, nr))
+}
+
+/// Makes a slot for a task that joins the set. `None`: no place (counted).
+#[inline(always)]
+pub fn join(task: Task, tid: u32, tgid: u32) -> Option<Thread> {
+    let key = key_of(task)?;
+    for probe in 0..SLOT_PROBES {
+        let index = abi::slot_place(key, probe);
+        let Some(thread) = at(index) else { continue };
+        // SAFETY: the key is claimed by compare-and-exchange; whoever gets it owns the slot.
+        let (_, claimed) = unsafe {
+            atomic_cxchg::<u64, { AtomicOrdering::SeqCst }, { AtomicOrdering::SeqCst }>(&raw mut thread.slot.key, 0, key)
+        };
+        if !claimed {
+            continue;
+        }
+        thread.slot.reset(tid, tgid, thread.target);
+        if TIDS.set(tid, index + 1, 0).is_err() {
+            // SAFETY: the slot is ours.
+            unsafe { core::ptr::write_volatile(&raw mut thread.slot.key, 0) };
+            break;
+        }
+        return Some(thread);
+    }
+    count(Stat::SlotsFull, 1);
+    None
+}
+
+/// Frees the slot of a thread that leaves the set.
+#[inline(always)]
+pub fn leave(tid: u32, thread: &mut Thread) {
+    if let Some(index) = TIDS.get_ptr_mut(tid) {
+        // SAFETY: a word of a map; only this thread's own events read it.
+        unsafe { core::ptr::write_volatile(index, 0) };
+    }
+    // SAFETY: last, so that whoever claims the slot next finds nobody else in it.
+    unsafe { core::ptr::write_volatile(&raw mut thread.slot.key, 0) };
+}
