@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
-use xtask::ebpf;
+use xtask::{demo, ebpf, truth};
 
 #[derive(Parser)]
 #[command(name = "cargo xtask", about = "The repository's own commands", disable_help_subcommand = true)]
@@ -24,6 +24,10 @@ enum Command {
         #[arg(long, value_enum, default_value = "auto")]
         with: ebpf::Way,
     },
+    /// Profile the bundled job server and print the report: about a minute, needs root (through sudo if need be)
+    Demo,
+    /// Compare predictions with the truth, measured by really shortening the line; needs root
+    Truth(truth::Options),
 }
 
 fn main() -> ExitCode {
@@ -40,5 +44,7 @@ fn run(command: Command) -> Result<()> {
     match command {
         Command::BuildEbpf { check: true, with } => ebpf::check(with),
         Command::BuildEbpf { check: false, with } => ebpf::build(with),
+        Command::Demo => demo::run(),
+        Command::Truth(options) => truth::run(&options),
     }
 }
