@@ -269,7 +269,7 @@ pub struct Range {
     pub end: u64,
     /// Subtract this from an address to get the module-relative one (ELF virtual address).
     pub bias: u64,
-    /// The controller's number of the module.
+    /// The controller's number of the module, from 1 on.
     pub module: u32,
     /// Explicit padding.
     pub _pad: u32,

@@ -1,12 +1,32 @@
 //! From a call chain to the line that it counts for.
 
-use aya_ebpf::{EbpfContext, helpers::generated::bpf_get_stack};
+use core::ffi::c_void;
+
+use aya_ebpf::{
+    EbpfContext,
+    helpers::generated::{bpf_get_stack, bpf_loop},
+};
 use coz_common::abi::{LineCount, MAX_RANGES, PageKey, PendingKey, Process, Stat};
 
 use crate::maps::{CHAIN, LINES, MAX_FRAMES, PAGES, PENDING, count};
 
 /// `BPF_F_USER_STACK` (include/uapi/linux/bpf.h).
 const USER_STACK: u64 = 1 << 8;
+
+/// A call chain on its way from the innermost frame outwards.
+#[repr(C)]
+struct Walk {
+    chain: *const [u64; MAX_FRAMES],
+    process: *const Process,
+    frames: u64,
+    weight: u64,
+    found: u64,
+}
+
+/// `Walk::found`: nothing in scope.
+const NOTHING: u64 = 0;
+/// `Walk::found`: in scope, but the page is not in the table yet. Lines come after it, as `line << 1`.
+const UNKNOWN_PAGE: u64 = 1;
 
 /// The innermost in-scope line of the current thread's user call chain; 0 where there is none.
 #[inline(always)]
@@ -18,58 +38,63 @@ pub fn of_chain<C: EbpfContext>(ctx: &C, process: &Process, weight: u64) -> u32 
         count(Stat::NoStack, 1);
         return 0;
     }
-    let frames = (bytes as u64 / 8) as usize;
-    for frame in 0..MAX_FRAMES {
-        if frame >= frames {
-            break;
+    let mut walk = Walk { chain, process, frames: bytes as u64 / 8, weight, found: NOTHING };
+    let callback: unsafe extern "C" fn(u32, *mut Walk) -> i64 = visit_frame;
+    // A plain loop would be verified frame by frame, each with every way through the search: far too many paths.
+    // SAFETY: the callback takes what is handed over here, which lives until the helper returns.
+    unsafe { bpf_loop(MAX_FRAMES as u32, callback as *mut c_void, (&raw mut walk).cast(), 0) };
+    match walk.found {
+        NOTHING => {
+            count(Stat::OutOfScope, 1);
+            0
         }
-        // SAFETY: `frame` is below the array's length.
-        let ip = unsafe { (*chain)[frame] };
-        // A return address points behind the call.
-        let ip = if frame == 0 { ip } else { ip.wrapping_sub(1) };
-        match of_address(process, ip, weight) {
-            Found::Line(line) => return line,
-            Found::Pending => return 0,
-            Found::Nothing => {}
-        }
+        UNKNOWN_PAGE => 0,
+        line => (line >> 1) as u32,
     }
-    count(Stat::OutOfScope, 1);
-    0
 }
 
-enum Found {
-    Line(u32),
-    Pending,
-    Nothing,
-}
+/// One frame; 1 ends the walk.
+#[inline(never)]
+unsafe extern "C" fn visit_frame(index: u32, walk: *mut Walk) -> i64 {
+    // SAFETY: `of_chain` hands over its own `Walk`.
+    let walk = unsafe { &mut *walk };
+    let index = index as usize;
+    if index as u64 >= walk.frames || index >= MAX_FRAMES {
+        return 1;
+    }
+    // SAFETY: `index` is below the array's length; pointers into maps.
+    let (ip, process) = unsafe { ((*walk.chain)[index], &*walk.process) };
+    // A return address points behind the call.
+    let ip = if index == 0 { ip } else { ip.wrapping_sub(1) };
 
-#[inline(always)]
-fn of_address(process: &Process, ip: u64, weight: u64) -> Found {
+    let (mut module, mut bias) = (0, 0);
     for range in 0..MAX_RANGES {
         if range >= process.range_count as usize {
             break;
         }
         let range = &process.ranges[range];
-        if ip < range.start || ip >= range.end {
-            continue;
+        if ip >= range.start && ip < range.end {
+            (module, bias) = (range.module, range.bias);
+            break;
         }
-        let address = ip.wrapping_sub(range.bias);
-        let key = PageKey { module: range.module, page: (address >> 12) as u32 };
-        return match PAGES.get_ptr(&key) {
-            // SAFETY: a pointer into the map; the controller never changes a slice that is in use.
-            Some(slice) => unsafe { of_page((*slice).first, (*slice).len, (address & 0xFFF) as u32) },
-            None => {
-                remember(range.module, address, weight);
-                Found::Pending
-            }
-        };
     }
-    Found::Nothing
+    if module == 0 {
+        return 0;
+    }
+    let address = ip.wrapping_sub(bias);
+    let Some(slice) = PAGES.get_ptr(&PageKey { module, page: (address >> 12) as u32 }) else {
+        remember(module, address, walk.weight);
+        walk.found = UNKNOWN_PAGE;
+        return 1;
+    };
+    // SAFETY: a pointer into the map; the controller never changes a slice that is in use.
+    let line = unsafe { of_page((*slice).first, (*slice).len, (address & 0xFFF) as u32) };
+    walk.found = u64::from(line) << 1;
+    i64::from(line != 0)
 }
 
-/// The last entry that starts at or before the offset.
 #[inline(always)]
-fn of_page(first: u32, len: u32, offset: u32) -> Found {
+fn of_page(first: u32, len: u32, offset: u32) -> u32 {
     let (mut low, mut high) = (0u32, len);
     // A page has 4096 addresses at most: 13 halvings.
     for _ in 0..13 {
@@ -80,13 +105,10 @@ fn of_page(first: u32, len: u32, offset: u32) -> Found {
         match LINES.get(first + middle) {
             Some(entry) if entry.start <= offset => low = middle,
             Some(_) => high = middle,
-            None => return Found::Nothing,
+            None => return 0,
         }
     }
-    match LINES.get(first + low) {
-        Some(entry) if entry.line != 0 => Found::Line(entry.line),
-        _ => Found::Nothing,
-    }
+    LINES.get(first + low).map_or(0, |entry| entry.line)
 }
 
 #[inline(always)]

@@ -1,1 +1,10 @@
-//! kernel
+//! The kernel's side seen from user space: loading the programs, the shared maps, the facts of this machine.
+
+pub mod btf;
+pub mod calibrate;
+pub mod control;
+pub mod lines;
+pub mod load;
+pub mod mapped;
+pub mod offsets;
+pub mod threads;

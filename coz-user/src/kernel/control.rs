@@ -1,0 +1,207 @@
+//! The control page and `G`: how the controller starts and ends experiments, and what it reads at their edges.
+
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use anyhow::{Context, Result};
+use aya::maps::PerCpuArray;
+use coz_common::{
+    abi::{
+        ABI_VERSION, Control, CounterSlot, LineCount, MAX_POINTS, STAT_COUNT, STATE_IDLE, STATE_RUNNING, Stat,
+    },
+    clock::{TaggedDelay, debt},
+    units::{LineId, Nanos, Speedup},
+};
+
+use super::load::Kernel;
+
+/// What stays the same during a whole profile.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    /// The signal that asks a thread to pay.
+    pub signal: u32,
+    /// Debt from which a thread is asked.
+    pub threshold: Nanos,
+    /// Nominal distance of two samples.
+    pub period: Nanos,
+    /// Wake-up latency of the idle machine.
+    pub wake_latency: Nanos,
+}
+
+/// What an experiment tries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Trial {
+    /// Its number, from 1 on.
+    pub epoch: u32,
+    /// The selected line.
+    pub line: LineId,
+    /// Its virtual speedup.
+    pub speedup: Speedup,
+    /// Nobody pays after this.
+    pub deadline: Nanos,
+}
+
+/// Values of all [`Stat`]s, summed over the CPUs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Stats([u64; STAT_COUNT as usize]);
+
+impl Stats {
+    /// One of them.
+    #[must_use]
+    pub fn get(&self, stat: Stat) -> u64 {
+        self.0[stat as usize]
+    }
+}
+
+/// What threads still owe at the end of an experiment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Unpaid {
+    /// Mean over the threads that visited a point, weighted by their visits; over all threads of the experiment
+    /// where none did.
+    pub mean: Nanos,
+    /// The largest.
+    pub worst: Nanos,
+}
+
+impl Kernel {
+    fn control_page(&self) -> *mut Control {
+        self.control.get(0).expect("the control map has one element")
+    }
+
+    /// Writes what stays the same. Before anything is attached.
+    pub fn configure(&self, settings: &Settings) {
+        let page = self.control_page();
+        // SAFETY: this process is the page's only writer, and nobody reads it yet.
+        unsafe {
+            (*page).abi_version = ABI_VERSION;
+            (*page).signal = settings.signal;
+            (*page).threshold_ns = settings.threshold.0;
+            (*page).period_ns = settings.period.0;
+            (*page).wake_latency_ns = settings.wake_latency.0;
+        }
+    }
+
+    /// Starts an experiment; the time at which it began.
+    pub fn begin(&self, trial: &Trial) -> Nanos {
+        let page = self.control_page();
+        let started = now();
+        // SAFETY: this process is the page's only writer. `G` is set before the epoch that makes it count; between
+        // experiments nobody raises it, and a late hit of the one before fails on its tag.
+        unsafe {
+            self.required_word().store(TaggedDelay::new(trial.epoch, 0).0, Ordering::SeqCst);
+            (&raw mut (*page).selected).write_volatile(trial.line.0);
+            (&raw mut (*page).speedup).write_volatile(trial.speedup.permille());
+            (&raw mut (*page).started_ns).write_volatile(started.0);
+            (&raw mut (*page).deadline_ns).write_volatile(trial.deadline.0);
+            AtomicU32::from_ptr(&raw mut (*page).epoch).store(trial.epoch, Ordering::SeqCst);
+            AtomicU32::from_ptr(&raw mut (*page).state).store(STATE_RUNNING, Ordering::SeqCst);
+        }
+        started
+    }
+
+    /// Ends it: from now on nobody is charged and nobody pays.
+    pub fn end(&self) {
+        // SAFETY: as in `begin`.
+        unsafe {
+            AtomicU32::from_ptr(&raw mut (*self.control_page()).state).store(STATE_IDLE, Ordering::SeqCst);
+        }
+    }
+
+    fn required_word(&self) -> &AtomicU64 {
+        let global = self.global.get(0).expect("the global map has one element");
+        // SAFETY: an aligned word that is only touched as an atomic, mapped as long as `self`.
+        unsafe { AtomicU64::from_ptr(&raw mut (*global).required) }
+    }
+
+    /// `G` of an experiment.
+    #[must_use]
+    pub fn required(&self, epoch: u32) -> Nanos {
+        Nanos(TaggedDelay(self.required_word().load(Ordering::SeqCst)).in_epoch(epoch))
+    }
+
+    /// What is unpaid of an experiment now.
+    #[must_use]
+    pub fn unpaid(&self, epoch: u32) -> Unpaid {
+        let required = self.required(epoch).0;
+        let threads = (0..self.slots.len()).filter_map(|index| {
+            let slot = self.slots.read(index)?;
+            (slot.key != 0 && slot.epoch == epoch).then_some(slot)
+        });
+        mean_debt(threads.map(|slot| (debt(&slot, required), u64::from(slot.visits))))
+    }
+
+    /// Samples of a line so far.
+    #[must_use]
+    pub fn line_count(&self, line: LineId) -> LineCount {
+        self.line_counts.read(line.0 as usize).unwrap_or_default()
+    }
+
+    /// Visits of each uprobe point so far, `count` of them.
+    ///
+    /// # Errors
+    /// Where the map can not be read.
+    pub fn visits(&self, count: usize) -> Result<Vec<u64>> {
+        let map: PerCpuArray<_, u64> = PerCpuArray::try_from(self.ebpf.map("VISITS").context("no map VISITS")?)?;
+        (0..count.min(MAX_POINTS as usize))
+            .map(|point| Ok(map.get(&(point as u32), 0).context("cannot read a point's visits")?.iter().sum()))
+            .collect()
+    }
+
+    /// All counters of the kernel side.
+    ///
+    /// # Errors
+    /// Where the map can not be read.
+    pub fn stats(&self) -> Result<Stats> {
+        let map: PerCpuArray<_, u64> = PerCpuArray::try_from(self.ebpf.map("STATS").context("no map STATS")?)?;
+        let mut stats = Stats::default();
+        for (index, value) in stats.0.iter_mut().enumerate() {
+            *value = map.get(&(index as u32), 0).context("cannot read the kernel side's counters")?.iter().sum();
+        }
+        Ok(stats)
+    }
+
+    /// coz.h counters in use: index and content.
+    pub fn counters_in_use(&self) -> impl Iterator<Item = (usize, CounterSlot)> + '_ {
+        (0..self.counters.len())
+            .filter_map(|index| self.counters.read(index).filter(|counter| counter.state == 2).map(|c| (index, c)))
+    }
+}
+
+fn mean_debt(threads: impl Iterator<Item = (u64, u64)>) -> Unpaid {
+    let (mut weighted, mut weight, mut plain, mut count, mut worst) = (0u128, 0u128, 0u128, 0u128, 0u64);
+    for (debt, visits) in threads {
+        weighted += u128::from(debt) * u128::from(visits);
+        weight += u128::from(visits);
+        plain += u128::from(debt);
+        count += 1;
+        worst = worst.max(debt);
+    }
+    let mean = if weight > 0 { weighted / weight } else { plain.checked_div(count).unwrap_or(0) };
+    Unpaid { mean: Nanos(mean as u64), worst: Nanos(worst) }
+}
+
+/// `CLOCK_MONOTONIC`, which is what the kernel's programs and the shim read too.
+#[must_use]
+pub fn now() -> Nanos {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: a valid pointer; the call can not fail for this clock.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
+    Nanos(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unpaid_debt_is_weighed_by_visits() {
+        // The thread that makes the progress counts, not the one that sleeps.
+        let unpaid = mean_debt([(100, 9), (1_000_000, 0), (200, 1)].into_iter());
+        assert_eq!(unpaid, Unpaid { mean: Nanos(110), worst: Nanos(1_000_000) });
+    }
+
+    #[test]
+    fn without_visits_every_thread_counts_alike() {
+        assert_eq!(mean_debt([(100, 0), (300, 0)].into_iter()).mean, Nanos(200));
+        assert_eq!(mean_debt(std::iter::empty()), Unpaid::default());
+    }
+}
