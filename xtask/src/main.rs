@@ -1,2 +1,50 @@
-//! The repository's own commands.
-fn main() {}
+//! The repository's own commands: `cargo xtask --help`.
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+use xtask::{demo, ebpf, truth};
+
+#[derive(Parser)]
+#[command(name = "cargo xtask", about = "The repository's own commands", disable_help_subcommand = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Compile the kernel side and put it in the place of the committed object
+    BuildEbpf {
+        /// Only compare: fail when the committed object is stale, say whether its bytes are the same
+        #[arg(long)]
+        check: bool,
+        /// Which compiler to take
+        #[arg(long, value_enum, default_value = "auto")]
+        with: ebpf::Way,
+    },
+    /// Profile the bundled job server and print the report: about a minute, needs root (through sudo if need be)
+    Demo,
+    /// Compare predictions with the truth, measured by really shortening the line; needs root
+    Truth(truth::Options),
+}
+
+fn main() -> ExitCode {
+    match run(Cli::parse().command) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("xtask: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(command: Command) -> Result<()> {
+    match command {
+        Command::BuildEbpf { check: true, with } => ebpf::check(with),
+        Command::BuildEbpf { check: false, with } => ebpf::build(with),
+        Command::Demo => demo::run(),
+        Command::Truth(options) => truth::run(&options),
+    }
+}

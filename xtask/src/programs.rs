@@ -1,0 +1,168 @@
+//! The bundled programs with a known answer (`tests/programs`): built as a user would build them, and run.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::SystemTime;
+
+use anyhow::{Context as _, Result, bail, ensure};
+
+use crate::sh;
+
+/// The symbol that each of them calls once a round.
+pub const PROGRESS: &str = "progress";
+/// Environment variable with the speed of this machine, so that runs that are compared do the same work.
+pub const SPEED_ENV: &str = "COZ_STEPS_PER_US";
+
+/// A program that has been built.
+#[derive(Clone, Debug)]
+pub struct Program {
+    /// Its name, that of its source without the extension.
+    pub name: String,
+    /// The executable.
+    pub path: PathBuf,
+    /// Its source.
+    pub source: PathBuf,
+    speed: String,
+}
+
+/// What a program says at its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Outcome {
+    /// Rounds done.
+    pub rounds: u64,
+    /// Nanoseconds that they took.
+    pub ns: u64,
+}
+
+impl Outcome {
+    /// From the program's last line, `rounds N ns T`.
+    ///
+    /// # Errors
+    /// When there is no such line, or no round was done.
+    pub fn parse(output: &str) -> Result<Self> {
+        let last = output.lines().last().unwrap_or_default();
+        let words: Vec<&str> = last.split(' ').collect();
+        let ["rounds", rounds, "ns", ns] = words[..] else { bail!("no `rounds N ns T` but `{last}`") };
+        let outcome = Self { rounds: rounds.parse()?, ns: ns.parse()? };
+        ensure!(outcome.rounds > 0, "not a single round was done");
+        Ok(outcome)
+    }
+
+    /// Nanoseconds a round.
+    #[must_use]
+    pub fn round_ns(self) -> f64 {
+        self.ns as f64 / self.rounds as f64
+    }
+}
+
+impl Program {
+    /// Builds the program of this name in `target/programs`, unless it is newer than its sources.
+    ///
+    /// # Errors
+    /// When there is no such program, no compiler, or it does not compile.
+    pub fn build(name: &str) -> Result<Self> {
+        let sources = sh::root().join("tests/programs");
+        let folder = sh::target_dir().join("programs");
+        fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
+        let path = folder.join(name);
+        let (c, rust) = (sources.join(format!("{name}.c")), sources.join(format!("{name}.rs")));
+        let source = if c.is_file() { c } else { rust };
+        ensure!(source.is_file(), "there is no program `{name}` in {}", sources.display());
+        if newest(&sources)? >= modified(&path).unwrap_or(SystemTime::UNIX_EPOCH) {
+            // Made beside and moved: another process may be running the old one.
+            let fresh = folder.join(format!("{name}.{}", std::process::id()));
+            sh::run(&mut compiler(&source, &fresh)?)?;
+            fs::rename(&fresh, &path).with_context(|| format!("cannot write {}", path.display()))?;
+        }
+        let mut program = Self { name: name.to_owned(), path, source, speed: String::new() };
+        program.speed = sh::output(Command::new(&program.path).arg("--calibrate"))?.trim().to_owned();
+        Ok(program)
+    }
+
+    /// `FILE:LINE` of the line that carries the marker comment `// COZ: MARKER`.
+    ///
+    /// # Errors
+    /// When not exactly one line does.
+    pub fn marked(&self, marker: &str) -> Result<String> {
+        let text = fs::read_to_string(&self.source)?;
+        let wanted = format!("// COZ: {marker}");
+        let mut lines = text.lines().zip(1..).filter(|(line, _)| line.trim_end().ends_with(&wanted));
+        let (Some((_, number)), None) = (lines.next(), lines.next()) else {
+            bail!("{} has not exactly one line with `{wanted}`", self.source.display());
+        };
+        let file = self.source.file_name().unwrap_or_default().to_string_lossy();
+        Ok(format!("{file}:{number}"))
+    }
+
+    /// A command that has the speed of this machine, measured when the program was built, in its environment:
+    /// the program itself, or a profiler that starts it.
+    #[must_use]
+    pub fn command(&self, program: &Path) -> Command {
+        let mut command = Command::new(program);
+        command.env(SPEED_ENV, &self.speed);
+        command
+    }
+
+    /// Runs it with the line shortened by `shrink` percent.
+    ///
+    /// # Errors
+    /// When it fails or says nothing that can be read.
+    pub fn run(&self, shrink: u32, seconds: f64) -> Result<Outcome> {
+        let mut command = self.command(&self.path);
+        command.args(["--shrink", &shrink.to_string(), "--seconds", &seconds.to_string()]);
+        Outcome::parse(&sh::output(&mut command)?).with_context(|| format!("`{}`", sh::shown(&command)))
+    }
+}
+
+fn compiler(source: &Path, output: &Path) -> Result<Command> {
+    let mut command;
+    if source.extension().is_some_and(|extension| extension == "c") {
+        ensure!(sh::find("gcc").is_some(), "gcc is missing: apt-get install -y gcc libc6-dev");
+        command = Command::new("gcc");
+        command.args(["-O2", "-g", "-fno-omit-frame-pointer", "-Wall", "-Wextra", "-Werror", "-pthread"]);
+    } else {
+        command = Command::new("rustc");
+        command.args(["--edition=2024", "-Copt-level=2", "-g", "-Cforce-frame-pointers=yes", "-Dwarnings"]);
+    }
+    command.arg(source).arg("-o").arg(output).current_dir(sh::root());
+    Ok(command)
+}
+
+fn modified(path: &Path) -> Result<SystemTime> {
+    Ok(fs::metadata(path).and_then(|metadata| metadata.modified())?)
+}
+
+fn newest(folder: &Path) -> Result<SystemTime> {
+    let entries = fs::read_dir(folder).with_context(|| format!("cannot read {}", folder.display()))?;
+    let times = entries.map(|entry| modified(&entry?.path()));
+    times.collect::<Result<Vec<_>>>()?.into_iter().max().context("no programs")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_line_counts() {
+        let outcome = Outcome::parse("hello\nrounds 4 ns 1000\n").expect("that is its form");
+        assert_eq!(outcome, Outcome { rounds: 4, ns: 1000 });
+        assert!((outcome.round_ns() - 250.0).abs() < 1e-9);
+        for wrong in ["", "rounds 4", "rounds 4 ns 1000\nbye", "rounds 0 ns 10", "rounds x ns 10"] {
+            assert!(Outcome::parse(wrong).is_err(), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn every_program_has_one_marked_line_and_shrinking_it_fully_makes_rounds_shorter() {
+        for name in crate::truth::CASES {
+            let program = Program::build(name).expect("it compiles");
+            let marked = program.marked("line").expect("one line is marked");
+            assert!(marked.starts_with(name), "{marked}");
+            let (whole, shrunk) = (program.run(0, 0.2), program.run(100, 0.2));
+            let (whole, shrunk) = (whole.expect("it runs").round_ns(), shrunk.expect("it runs").round_ns());
+            // The barrier gains 4.5 %, which other load on the machine can hide in so short a run.
+            assert!(name == &"barrier" || shrunk < whole, "{name}: {whole} -> {shrunk} ns a round");
+        }
+    }
+}
