@@ -1,1 +1,3 @@
 //! experiment
+
+pub mod record;
