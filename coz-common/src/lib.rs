@@ -3,4 +3,5 @@
 #![cfg_attr(not(test), no_std)]
 
 pub mod abi;
+pub mod lookup;
 pub mod units;
