@@ -160,7 +160,9 @@ impl Attribution {
     pub fn arrived(&mut self, page: &ResolvedPage) {
         for (address, count) in self.waiting.remove(&page.key).unwrap_or_default() {
             let offset = (address & 0xFFF) as u32;
-            let line = lookup::find(offset, page.entries.len() as u32, |index| page.entries.get(index as usize).copied());
+            let line = lookup::line_at(page.entries.len() as u32, offset, |index| {
+                page.entries.get(index as usize).copied()
+            });
             if line.is_some() {
                 let late = self.late.entry(line).or_default();
                 late.samples += count.samples;
