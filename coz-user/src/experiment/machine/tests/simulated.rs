@@ -28,8 +28,10 @@ struct Target {
     read: BTreeMap<LineId, u64>,
     cpu: f64,
     rng: ChaCha8Rng,
-    /// Shares by line, changed by tests with phases.
+    /// Shares by line, as in [`LINES`].
     lines: Vec<(LineId, f64, usize)>,
+    /// From when on they are others.
+    second_phase: Option<(f64, Vec<(LineId, f64, usize)>)>,
 }
 
 impl Target {
@@ -46,11 +48,15 @@ impl Target {
             cpu: 0.0,
             rng: ChaCha8Rng::seed_from_u64(99),
             lines: LINES.to_vec(),
+            second_phase: None,
         }
     }
 
     /// Lets the program run for `dt` nanoseconds of wall time.
     fn advance(&mut self, dt: f64) {
+        if let Some((_, lines)) = self.second_phase.take_if(|(from, _)| self.now >= *from) {
+            self.lines = lines;
+        }
         // The thread with the selected line absorbs its delays by its own hits; the other one pays them.
         let (hit, delay) = match self.running {
             Some((line, speedup)) => {
@@ -229,11 +235,12 @@ fn a_line_that_is_everything_leaves_no_time_and_that_is_said() {
 fn a_phase_that_begins_late_gets_its_experiments() {
     let mut target = Target::new([1e6, 1e6]);
     target.lines = vec![(LineId(1), 0.9, 0), (LineId(3), 0.0, 1)];
-    let mut m = machine(MachineConfig::default());
-    let mut records = target.profile(&mut m, 30e9);
-    target.lines = vec![(LineId(1), 0.0, 0), (LineId(3), 0.9, 1)];
-    let mut m = machine(MachineConfig::default());
-    records.extend(target.profile(&mut m, 40e9));
-    let late = records.iter().filter(|e| e.line == LineId(3)).count();
-    assert!(late > 20, "{late}");
+    target.second_phase = Some((30e9, vec![(LineId(1), 0.0, 0), (LineId(3), 0.9, 1)]));
+    let records = target.profile(&mut machine(MachineConfig::default()), 60e9);
+    let of = |line| move |e: &&Experiment| e.line == LineId(line);
+    let first = records.iter().find(|e| e.line == LineId(3)).expect("the late line is found");
+    assert!((30e9..36e9).contains(&(first.begin.0 as f64)), "within a few half-lives: {:?}", first.begin);
+    let late = |e: &&Experiment| e.begin.0 as f64 > 45e9;
+    assert_eq!(records.iter().filter(of(1)).filter(late).count(), 0, "and the old one is left alone");
+    assert!(records.iter().filter(of(3)).count() > 60);
 }
