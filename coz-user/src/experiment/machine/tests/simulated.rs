@@ -11,8 +11,10 @@ use rand_chacha::ChaCha8Rng;
 
 use super::*;
 
-/// Share of each line in the time of its thread, and the thread.
-const LINES: [(LineId, f64, usize); 3] = [(LineId(1), 0.5, 0), (LineId(2), 0.3, 0), (LineId(3), 0.4, 1)];
+/// A line, its share in the time of its thread, and the thread.
+type Share = (LineId, f64, usize);
+
+const LINES: [Share; 3] = [(LineId(1), 0.5, 0), (LineId(2), 0.3, 0), (LineId(3), 0.4, 1)];
 
 struct Target {
     now: f64,
@@ -29,9 +31,9 @@ struct Target {
     cpu: f64,
     rng: ChaCha8Rng,
     /// Shares by line, as in [`LINES`].
-    lines: Vec<(LineId, f64, usize)>,
+    lines: Vec<Share>,
     /// From when on they are others.
-    second_phase: Option<(f64, Vec<(LineId, f64, usize)>)>,
+    second_phase: Option<(f64, Vec<Share>)>,
 }
 
 impl Target {
