@@ -3,4 +3,6 @@
 #![cfg_attr(not(test), no_std)]
 
 pub mod abi;
+#[cfg(not(target_arch = "bpf"))]
+pub mod slot;
 pub mod units;

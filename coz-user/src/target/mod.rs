@@ -1,1 +1,4 @@
 //! target
+
+pub mod registration;
+pub mod shim;
