@@ -158,7 +158,8 @@ impl Module {
     /// The entries of the line table for the addresses from `page * 4096` on: sorted, the first starts at 0.
     ///
     /// Each stretch of code belongs to its innermost line in scope: that of the line table, else, going
-    /// outwards, that of the first call in scope that was inlined around it. Without usable debug information,
+    /// outwards, that of the first call in scope that was inlined around it, else, in a function declared in
+    /// scope, the one before. Without usable debug information,
     /// it belongs to its function, whatever the granularity.
     pub fn page(&self, page: u32, granularity: Granularity, lines: &mut Lines) -> Vec<LineEntry> {
         let begin = u64::from(page) * PAGE_SIZE;
