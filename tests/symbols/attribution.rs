@@ -30,7 +30,10 @@ fn agrees_with_the_oracle(path: &Path) {
     let mut table = Table::new(&module, Granularity::Line);
     let (mut compared, mut differ) = (0, Vec::new());
     for function in module.symbols().functions() {
-        for address in function.address..function.address + function.size {
+        let own = scope.function(&demangle(&function.symbol));
+        // The standard library is large: some of its addresses are enough.
+        let step = if own { 1 } else { 17 };
+        for address in (function.address..function.address + function.size).step_by(step) {
             let Ok(Some(place)) = loader.find_location(address) else { continue };
             if place.line.is_none() {
                 continue;
@@ -38,7 +41,7 @@ fn agrees_with_the_oracle(path: &Path) {
             let (ours, theirs) =
                 (table.at(address).map(|(place, _)| place), oracle(&loader, &scope, address));
             compared += 1;
-            if theirs.is_none() && scope.function(&demangle(&function.symbol)) {
+            if theirs.is_none() && own {
                 continue;
             }
             if ours != theirs {
