@@ -4,4 +4,5 @@
 
 pub mod abi;
 pub mod clock;
+pub mod lookup;
 pub mod units;

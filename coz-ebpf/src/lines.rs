@@ -6,7 +6,10 @@ use aya_ebpf::{
     EbpfContext,
     helpers::generated::{bpf_get_stack, bpf_loop},
 };
-use coz_common::abi::{LineCount, MAX_RANGES, PageKey, PendingKey, Process, Stat};
+use coz_common::{
+    abi::{LineCount, MAX_RANGES, PageKey, PendingKey, Process, Stat},
+    lookup::line_at,
+};
 
 use crate::maps::{CHAIN, LINES, MAX_FRAMES, PAGES, PENDING, count};
 
@@ -88,27 +91,10 @@ unsafe extern "C" fn visit_frame(index: u32, walk: *mut Walk) -> i64 {
         return 1;
     };
     // SAFETY: a pointer into the map; the controller never changes a slice that is in use.
-    let line = unsafe { of_page((*slice).first, (*slice).len, (address & 0xFFF) as u32) };
-    walk.found = u64::from(line) << 1;
-    i64::from(line != 0)
-}
-
-#[inline(always)]
-fn of_page(first: u32, len: u32, offset: u32) -> u32 {
-    let (mut low, mut high) = (0u32, len);
-    // A page has 4096 addresses at most: 13 halvings.
-    for _ in 0..13 {
-        if high - low <= 1 {
-            break;
-        }
-        let middle = (low + high) / 2;
-        match LINES.get(first + middle) {
-            Some(entry) if entry.start <= offset => low = middle,
-            Some(_) => high = middle,
-            None => return 0,
-        }
-    }
-    LINES.get(first + low).map_or(0, |entry| entry.line)
+    let (first, len) = unsafe { ((*slice).first, (*slice).len) };
+    let line = line_at(len, (address & 0xFFF) as u32, |index| LINES.get(first.wrapping_add(index)).copied());
+    walk.found = u64::from(line.0) << 1;
+    i64::from(line.is_some())
 }
 
 #[inline(always)]

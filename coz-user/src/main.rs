@@ -1,2 +1,52 @@
-//! coz-bpf.
-fn main() {}
+//! coz-bpf: reads the command line, carries it out, says what went wrong, exits with the right code.
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use coz_user::cli::{self, Command, Exit, Usage};
+use coz_user::controller;
+use nix::sys::signal::{SigHandler, Signal, signal};
+
+fn main() -> ExitCode {
+    match cli::parse(std::env::args_os()) {
+        Ok(command) => match carry_out(command) {
+            Ok(code) => ExitCode::from(code),
+            Err(error) => fail(&error),
+        },
+        Err(Usage::Clap(answer)) => {
+            // Help goes to the standard output, errors to the other; neither matters if nobody reads it.
+            let _ = answer.print();
+            ExitCode::from(u8::try_from(answer.exit_code()).unwrap_or(2))
+        }
+        Err(Usage::Exit(error)) => fail(&error.into()),
+    }
+}
+
+fn carry_out(command: Command) -> anyhow::Result<u8> {
+    if !matches!(command, Command::Run(_)) {
+        die_of_closed_pipes();
+    }
+    match command {
+        Command::Run(config) => {
+            let code = controller::run(*config)?;
+            // A process's exit code is one byte wide.
+            Ok(u8::try_from(code & 0xff).unwrap_or(cli::exit::Code::Failure as u8))
+        }
+        Command::Report(_) => Err(Exit::failure("`report` is not connected yet").into()),
+        Command::Points(_) => Err(Exit::failure("`points` is not connected yet").into()),
+        Command::Doctor(_) => Err(Exit::failure("`doctor` is not connected yet").into()),
+    }
+}
+
+/// So that `coz-bpf report | head` ends as any other program does. Not for `run`: a closed standard error must not
+/// end a profile.
+fn die_of_closed_pipes() {
+    // SAFETY: the default action is no code of ours, and no other thread runs yet.
+    let _ = unsafe { signal(Signal::SIGPIPE, SigHandler::SigDfl) };
+}
+
+fn fail(error: &anyhow::Error) -> ExitCode {
+    let (text, code) = cli::exit::explain(error);
+    let _ = std::io::stderr().write_all(text.as_bytes());
+    ExitCode::from(code)
+}

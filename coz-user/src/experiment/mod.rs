@@ -1,1 +1,11 @@
-//! experiment
+//! Experiments: which one comes next ([`plan`]), when it begins and ends ([`machine`], which speaks [`protocol`]),
+//! what it says ([`data`]).
+//!
+//! Everything here is pure: no clock, no map, no file. The controller turns [`machine::Action`]s into effects
+//! and effects into [`machine::Event`]s; a test does the same with a simulated program.
+
+pub mod data;
+pub mod machine;
+pub mod plan;
+pub mod protocol;
+pub mod record;

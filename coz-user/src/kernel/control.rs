@@ -98,6 +98,14 @@ impl Kernel {
         started
     }
 
+    /// The running experiment may go on until then.
+    pub fn extend(&self, deadline: Nanos) {
+        // SAFETY: as in `begin`.
+        unsafe {
+            AtomicU64::from_ptr(&raw mut (*self.control_page()).deadline_ns).store(deadline.0, Ordering::SeqCst);
+        }
+    }
+
     /// Ends it: from now on nobody is charged and nobody pays.
     pub fn end(&self) {
         // SAFETY: as in `begin`.
@@ -123,8 +131,10 @@ impl Kernel {
     pub fn unpaid(&self, epoch: u32) -> Unpaid {
         let required = self.required(epoch).0;
         let threads = (0..self.slots.len()).filter_map(|index| {
-            let slot = self.slots.read(index)?;
-            (slot.key != 0 && slot.epoch == epoch).then_some(slot)
+            let slot = self.slots.get(index)?;
+            // SAFETY: within the mapping and aligned. Most of the table is free: two words tell.
+            let (key, of) = unsafe { ((&raw const (*slot).key).read_volatile(), (&raw const (*slot).epoch).read_volatile()) };
+            if key != 0 && of == epoch { self.slots.read(index) } else { None }
         });
         mean_debt(threads.map(|slot| (debt(&slot, required), u64::from(slot.visits))))
     }

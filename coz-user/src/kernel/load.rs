@@ -9,10 +9,10 @@ use std::{
 use anyhow::{Context, Result, anyhow, bail};
 use aya::{
     Btf, Ebpf, EbpfLoader, include_bytes_aligned,
-    maps::{Map, MapData},
+    maps::{Map, MapData, RingBuf},
     programs::{
         BtfTracePoint, PerfEvent, UProbe,
-        perf_event::{PerfEventConfig, PerfEventScope, SamplePolicy, SoftwareEvent},
+        perf_event::{PerfEventConfig, PerfEventLinkId, PerfEventScope, SamplePolicy, SoftwareEvent},
         uprobe::{UProbeAttachLocation, UProbeAttachPoint, UProbeScope},
     },
     util::online_cpus,
@@ -66,6 +66,7 @@ pub struct Kernel {
     pub counters: MappedArray<CounterSlot>,
     /// Samples by line.
     pub line_counts: MappedArray<LineCount>,
+    sampling: Vec<PerfEventLinkId>,
     /// Interrupt tracepoints that this kernel does not have.
     pub missing: Vec<&'static str>,
 }
@@ -101,6 +102,7 @@ impl Kernel {
             counters: mapped(&ebpf, "COUNTERS", MAX_COUNTERS)?,
             line_counts: mapped(&ebpf, "LINE_COUNTS", MAX_LINES)?,
             ebpf,
+            sampling: Vec::new(),
             missing,
         })
     }
@@ -131,7 +133,7 @@ impl Kernel {
         let cpus = online_cpus().map_err(|(file, error)| anyhow!("cannot read {file}: {error}"))?;
         let sample = program::<&mut PerfEvent>(&mut self.ebpf, "sample")?;
         for cpu in cpus {
-            sample
+            let link = sample
                 .attach(
                     PerfEventConfig::Software(SoftwareEvent::CpuClock),
                     PerfEventScope::AllProcessesOneCpu { cpu },
@@ -139,8 +141,28 @@ impl Kernel {
                     false,
                 )
                 .with_context(|| format!("cannot sample CPU {cpu} (perf_event_open of the software clock)"))?;
+            self.sampling.push(link);
         }
         Ok(())
+    }
+
+    /// Stops sampling on every CPU.
+    pub fn stop_sampling(&mut self) {
+        if let Ok(sample) = program::<&mut PerfEvent>(&mut self.ebpf, "sample") {
+            for link in self.sampling.drain(..) {
+                // A link that is gone already samples no more.
+                let _ = sample.detach(link);
+            }
+        }
+    }
+
+    /// The ring buffer of births, execs and deaths: once.
+    ///
+    /// # Errors
+    /// Where it has been taken already.
+    pub fn take_events(&mut self) -> Result<RingBuf<MapData>> {
+        let map = self.ebpf.take_map("EVENTS").context("the eBPF object has no map EVENTS")?;
+        Ok(RingBuf::try_from(map)?)
     }
 
     /// Puts a progress point's probe at an offset of a file: in every process that has it mapped or will.

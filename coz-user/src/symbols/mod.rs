@@ -1,1 +1,41 @@
-//! symbols
+//! Symbols: from an address of the program to the line of source that the user knows.
+//!
+//! A [`Module`] is an executable or a library on disk. Opening one reads its ELF headers and nothing else; its debug
+//! information is indexed when something first asks for it, and each unit is read when an address in it is
+//! first seen. Debug information may be inside the file or apart from it (build id, `.gnu_debuglink`, `dwz`),
+//! compressed or not, DWARF 2 to 5. Of split DWARF (`-gsplit-dwarf`) the line tables are used; what was
+//! inlined is known only from the `.dwo` files, which are not read. Debug information that is damaged
+//! is used as far as it can be read; where there is none, functions come from the symbol table.
+
+mod debug;
+mod demangle;
+mod dwarf;
+pub mod elf;
+mod index;
+mod lines;
+mod module;
+mod names;
+mod page;
+mod paths;
+mod ranges;
+mod rows;
+mod scope;
+mod separate;
+mod table;
+mod unit;
+
+pub use demangle::{demangle, short_name, split_clone};
+pub use lines::{Line, Lines};
+pub use module::{Detail, Mapping, Module};
+pub use scope::Scope;
+pub use table::{Function, SymbolTable};
+
+/// What is selected: a line or a function.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Granularity {
+    /// Single lines.
+    #[default]
+    Line,
+    /// Whole functions.
+    Function,
+}

@@ -1,0 +1,129 @@
+//! From an address to its line: the search that the kernel runs for every sample.
+//!
+//! The table is cut into 4 KiB pages of a module's own address space. A page's entries are sorted by
+//! where they start and the first starts at 0, so every offset lies in exactly one of them.
+
+use crate::abi::{LineEntry, Range};
+use crate::units::LineId;
+
+/// Bytes of code that one page of the line table covers.
+pub const PAGE_SIZE: u64 = 4096;
+/// Enough steps to search [`PAGE_SIZE`] entries, one a byte: the most that a page can have.
+pub const SEARCH_STEPS: u32 = 13;
+
+/// The page of a module-relative address, and the offset in it (0 to 4095).
+///
+/// Addresses beyond 2^44 bytes, which no module has, wrap.
+#[must_use]
+#[inline(always)]
+pub const fn page_of(address: u64) -> (u32, u32) {
+    ((address / PAGE_SIZE) as u32, (address % PAGE_SIZE) as u32)
+}
+
+/// The address within its module (ELF virtual address) of `ip`; `None` where `ip` is outside `range`.
+#[must_use]
+#[inline(always)]
+pub const fn module_relative(ip: u64, range: &Range) -> Option<u64> {
+    if range.start <= ip && ip < range.end { Some(ip.wrapping_sub(range.bias)) } else { None }
+}
+
+/// The line at `offset` of a page: that of the last of its `len` entries that starts at or before it.
+///
+/// `get(i)` reads the `i`-th entry. [`LineId::NONE`] where the page has no such entry, or where
+/// an entry could not be read. At most [`SEARCH_STEPS`] entries are read, whatever `len` says.
+#[must_use]
+#[inline(always)]
+pub fn line_at(len: u32, offset: u32, get: impl Fn(u32) -> Option<LineEntry>) -> LineId {
+    let mut low = 0;
+    let mut high = if len < PAGE_SIZE as u32 { len } else { PAGE_SIZE as u32 };
+    let mut line = 0;
+    let mut step = 0;
+    while step < SEARCH_STEPS && low < high {
+        let middle = low + (high - low) / 2;
+        let Some(entry) = get(middle) else { return LineId::NONE };
+        if entry.start <= offset {
+            line = entry.line;
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+        step += 1;
+    }
+    LineId(line)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use core::cell::Cell;
+    use proptest::prelude::*;
+    use std::collections::BTreeMap;
+
+    fn naive(entries: &[LineEntry], offset: u32) -> LineId {
+        LineId(entries.iter().rev().find(|e| e.start <= offset).map_or(0, |e| e.line))
+    }
+
+    fn page() -> impl Strategy<Value = Vec<LineEntry>> {
+        prop::collection::btree_map(0u32..4096, 0u32..1000, 0..300).prop_map(|mut map: BTreeMap<_, _>| {
+            map.entry(0).or_insert(7);
+            map.into_iter().map(|(start, line)| LineEntry { start, line }).collect()
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn finds_what_a_linear_search_finds(entries in page(), offset in 0u32..4096) {
+            let steps = Cell::new(0);
+            let found = line_at(entries.len() as u32, offset, |i| {
+                steps.set(steps.get() + 1);
+                entries.get(i as usize).copied()
+            });
+            prop_assert_eq!(found, naive(&entries, offset));
+            prop_assert!(steps.get() <= SEARCH_STEPS);
+        }
+
+        #[test]
+        fn never_reads_outside_the_page(len in any::<u32>(), offset in any::<u32>(), start in any::<u32>()) {
+            let _ = line_at(len, offset, |i| {
+                assert!(i < len && i < 4096);
+                Some(LineEntry { start, line: 1 })
+            });
+        }
+
+        #[test]
+        fn page_and_offset_make_up_the_address(address in 0u64..1 << 44) {
+            let (page, offset) = page_of(address);
+            prop_assert_eq!(u64::from(page) * PAGE_SIZE + u64::from(offset), address);
+        }
+    }
+
+    #[test]
+    fn a_full_page_is_searched_to_the_last_byte() {
+        let get = |i| Some(LineEntry { start: i, line: i + 1 });
+        for offset in 0..4096 {
+            assert_eq!(line_at(4096, offset, get), LineId(offset + 1));
+        }
+    }
+
+    #[test]
+    fn a_page_without_entries_has_no_lines() {
+        assert_eq!(line_at(0, 12, |_| None), LineId::NONE);
+        assert_eq!(line_at(5, 12, |_| None), LineId::NONE, "an unreadable entry is no line");
+    }
+
+    #[test]
+    fn a_range_contains_its_start_and_not_its_end() {
+        let range = Range { start: 0x5000, end: 0x6000, bias: 0x4000, module: 1, _pad: 0 };
+        assert_eq!(module_relative(0x5000, &range), Some(0x1000));
+        assert_eq!(module_relative(0x5fff, &range), Some(0x1fff));
+        assert_eq!(module_relative(0x6000, &range), None);
+        assert_eq!(module_relative(0x4fff, &range), None);
+    }
+
+    #[test]
+    fn a_module_linked_above_where_it_is_mapped_has_a_negative_bias() {
+        let range =
+            Range { start: 0x1000, end: 0x2000, bias: 0x1000u64.wrapping_sub(0x40_0000), module: 1, _pad: 0 };
+        assert_eq!(module_relative(0x1234, &range), Some(0x40_0234));
+    }
+}

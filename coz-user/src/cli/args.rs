@@ -1,0 +1,264 @@
+//! What users type: clap's types. Their doc comments are the help texts.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+
+use super::config::{Color, Granularity, Sort};
+use super::validate::{parse_percent, parse_seconds};
+
+const EXIT_CODES: &str = "\
+Exit codes of `run`: the program's own; 128+N if it died by signal N; 125 if coz-bpf failed, 126 if the
+program cannot be executed, 127 if there is none, 2 for wrong usage.";
+
+const RUN_EXAMPLES: &str = "\
+Examples:
+  sudo coz-bpf run ./server                          points of coz.h, if the program has any
+  sudo coz-bpf run -P handle_request -d 60 ./server  each call of handle_request is a visit
+  sudo coz-bpf run -P src/queue.rs:120 -- ./app -o out
+  sudo coz-bpf run -P 'done=libq.so@queue::pop' ./app
+
+A progress point is [NAME=][BINARY@]WHERE. WHERE is SYMBOL, SYMBOL+OFFSET, FILE:LINE, SYMBOL%return,
+usdt:PROVIDER:NAME, syscall:NAME or sampled:FILE:LINE. `coz-bpf points PROGRAM` lists candidates.
+
+The program runs as the user who called sudo; its input, output and exit code are its own.";
+
+/// Causal profiler: shows what making a line faster would do for the whole program.
+#[derive(Debug, Parser)]
+#[command(name = "coz-bpf", version, arg_required_else_help = true, after_help = EXIT_CODES)]
+pub struct Cli {
+    #[command(flatten)]
+    pub(super) talk: TalkArgs,
+    #[command(subcommand)]
+    pub(super) command: CommandArgs,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct TalkArgs {
+    /// Say nothing but errors: no status line, no report
+    #[arg(short, long, global = true, conflicts_with = "verbose", help_heading = "Output")]
+    pub quiet: bool,
+    /// Say more; twice: the kernel side's own messages too
+    #[arg(short, long, global = true, action = clap::ArgAction::Count, help_heading = "Output")]
+    pub verbose: u8,
+    /// Colours (NO_COLOR is honoured)
+    #[arg(long, global = true, value_enum, value_name = "WHEN", default_value_t, help_heading = "Output")]
+    pub color: Color,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum CommandArgs {
+    /// Run a program and profile it
+    #[command(after_help = RUN_EXAMPLES, override_usage = "coz-bpf run [OPTIONS] [--] PROGRAM [ARGS]...")]
+    Run(RunArgs),
+    /// Profile programs that run already
+    Attach(AttachArgs),
+    /// Print or convert a profile
+    Report(ReportArgs),
+    /// Show a profile as a page on 127.0.0.1
+    View(ViewPageArgs),
+    /// List what can serve as a progress point of a program
+    Points(PointsArgs),
+    /// Compare two profiles: did an optimisation pay what was predicted?
+    Diff(DiffArgs),
+    /// Check what this kernel, these privileges and a program allow
+    Doctor(DoctorArgs),
+}
+
+#[derive(Debug, Args)]
+pub(super) struct RunArgs {
+    #[command(flatten)]
+    pub measure: MeasureArgs,
+    /// Run the program as this user (default: the one who called sudo)
+    #[arg(long, value_name = "NAME", help_heading = "Program")]
+    pub user: Option<String>,
+    /// The program to run, and its arguments, which are passed on as they are
+    #[arg(required = true, trailing_var_arg = true, value_name = "PROGRAM [ARGS]", value_hint = clap::ValueHint::CommandWithArguments)]
+    pub program: Vec<OsString>,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct AttachArgs {
+    #[command(flatten)]
+    pub measure: MeasureArgs,
+    #[command(flatten)]
+    pub whom: Whom,
+}
+
+#[derive(Debug, Args)]
+#[group(required = true, multiple = false)]
+pub(super) struct Whom {
+    /// These processes and all that they start
+    #[arg(short, long, value_name = "PID", value_delimiter = ',')]
+    pub pid: Vec<u32>,
+    /// Every process of a control group
+    #[arg(long, value_name = "PATH")]
+    pub cgroup: Option<PathBuf>,
+    /// Every process of this name
+    #[arg(long, value_name = "NAME")]
+    pub comm: Option<String>,
+    /// Every process on the machine
+    #[arg(short, long = "all-processes")]
+    pub all_processes: bool,
+}
+
+/// Options that `run` and `attach` share.
+#[derive(Debug, Args)]
+pub(super) struct MeasureArgs {
+    /// A progress point: a place that the program passes when it has done a piece of work; repeatable
+    #[arg(short = 'P', long, value_name = "SPEC", help_heading = "Points")]
+    pub progress: Vec<String>,
+    /// A latency point: two specs, or a function's entry and return; repeatable
+    #[arg(short = 'L', long, value_name = "BEGIN,END|FUNCTION", help_heading = "Points")]
+    pub latency: Vec<String>,
+    /// The whole run is the point: one experiment a run
+    #[arg(long, help_heading = "Points")]
+    pub end_to_end: bool,
+    /// With --end-to-end: run the program N times (it must be safe to run again)
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "end_to_end", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Points")]
+    pub runs: u32,
+
+    /// Where the profile goes; an old one is renamed aside
+    #[arg(short, long, value_name = "FILE", default_value = "profile.jsonl", help_heading = "Output")]
+    pub output: PathBuf,
+    /// Show the profile as a page while it is being taken
+    #[arg(long, value_name = "PORT", num_args = 0..=1, require_equals = true, help_heading = "Output")]
+    pub live: Option<Option<u16>>,
+    #[command(flatten)]
+    pub view: ViewArgs,
+
+    /// Stop experimenting after so many seconds; the program runs on, undelayed
+    #[arg(short, long, value_name = "SECS", value_parser = parse_seconds, help_heading = "Experiments")]
+    pub duration: Option<coz_common::units::Nanos>,
+    /// Stop when the top line's effect at 50 % is known to within so many percentage points
+    #[arg(long, value_name = "POINTS", help_heading = "Experiments")]
+    pub until: Option<f64>,
+    /// Repeat experiments on this line only (its baselines stay)
+    #[arg(long, value_name = "FILE:LINE", conflicts_with = "fixed_function", help_heading = "Experiments")]
+    pub fixed_line: Option<String>,
+    /// Repeat experiments on this function only; implies --granularity function
+    #[arg(long, value_name = "NAME", help_heading = "Experiments")]
+    pub fixed_function: Option<String>,
+    /// Repeat experiments with this virtual speedup only, in percent (baselines stay)
+    #[arg(long, value_name = "PCT", value_parser = parse_percent, conflicts_with = "speedups", help_heading = "Experiments")]
+    pub fixed_speedup: Option<coz_common::units::Speedup>,
+    /// Virtual speedups to draw from, in percent: 10,50,100 (default: 5 to 100 by 5; 0 is half of the draws in any case)
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = parse_percent, help_heading = "Experiments")]
+    pub speedups: Option<Vec<coz_common::units::Speedup>>,
+    /// Make the same random choices again
+    #[arg(long, value_name = "N", help_heading = "Experiments")]
+    pub seed: Option<u64>,
+    /// Back off when delays and load take more than this share of the time, in percent
+    #[arg(long, value_name = "PCT", help_heading = "Experiments")]
+    pub max_overhead: Option<f64>,
+
+    /// Samples per second of CPU time (default: chosen from what a sample costs on this machine)
+    #[arg(short = 'F', long, value_name = "HZ", value_parser = clap::value_parser!(u32).range(1..=50_000), help_heading = "Lines")]
+    pub rate: Option<u32>,
+    /// What is sped up: source lines, or whole functions (needs no debug information)
+    #[arg(short, long, value_enum, value_name = "WHAT", help_heading = "Lines")]
+    pub granularity: Option<Granularity>,
+    /// Source files that you can change, !GLOB excludes; repeatable (default: the main executable's own)
+    #[arg(long, value_name = "GLOB", help_heading = "Lines")]
+    pub scope_source: Vec<String>,
+    /// Binaries that you can change, !GLOB excludes; repeatable (default: the main executable)
+    #[arg(long, value_name = "GLOB", help_heading = "Lines")]
+    pub scope_binary: Vec<String>,
+    /// A sample counts for the innermost line in scope of its call chain (default)
+    #[arg(long = "self", overrides_with = "inclusive", help_heading = "Lines")]
+    pub self_only: bool,
+    /// A sample counts for every line in scope of its call chain, so that callers can be selected
+    #[arg(long, overrides_with = "self_only", help_heading = "Lines")]
+    pub inclusive: bool,
+    /// Another folder with debug information; repeatable
+    #[arg(long = "debug-dir", value_name = "DIR", help_heading = "Lines")]
+    pub debug_dirs: Vec<PathBuf>,
+}
+
+/// How a report looks: for `run`, `attach` and `report`.
+#[derive(Debug, Args)]
+pub(super) struct ViewArgs {
+    /// Show so many lines
+    #[arg(long, value_name = "N", default_value_t = 10, help_heading = "Report")]
+    pub top: usize,
+    /// Order of the lines
+    #[arg(long, value_enum, value_name = "BY", default_value_t, help_heading = "Report")]
+    pub sort: Sort,
+    /// Show only what rests on so many visits; experiments with fewer get longer
+    #[arg(long, value_name = "N", default_value_t = 5, help_heading = "Report")]
+    pub min_visits: u64,
+    /// Show only lines that were tried with so many different speedups
+    #[arg(long, value_name = "N", default_value_t = 5, help_heading = "Report")]
+    pub min_speedups: usize,
+    /// Show what these two hide
+    #[arg(long, help_heading = "Report")]
+    pub all: bool,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct ReportArgs {
+    /// The profile
+    #[arg(value_name = "FILE", default_value = "profile.jsonl")]
+    pub file: PathBuf,
+    #[command(flatten)]
+    pub view: ViewArgs,
+    /// Print everything as JSON
+    #[arg(long, help_heading = "Output")]
+    pub json: bool,
+    /// Write a page that stands alone
+    #[arg(long, value_name = "OUT", help_heading = "Output")]
+    pub html: Option<PathBuf>,
+    /// Write coz's text format (- is the standard output)
+    #[arg(long, value_name = "OUT", help_heading = "Output")]
+    pub coz: Option<PathBuf>,
+    /// Write folded stacks
+    #[arg(long, value_name = "OUT", help_heading = "Output")]
+    pub folded: Option<PathBuf>,
+    /// Write the curves as CSV (- is the standard output)
+    #[arg(long, value_name = "OUT", help_heading = "Output")]
+    pub csv: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct ViewPageArgs {
+    /// The profile
+    #[arg(value_name = "FILE", default_value = "profile.jsonl")]
+    pub file: PathBuf,
+    /// Port on 127.0.0.1
+    #[arg(long, value_name = "N")]
+    pub port: Option<u16>,
+    /// Do not open a browser
+    #[arg(long)]
+    pub no_open: bool,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct PointsArgs {
+    /// The program
+    #[arg(value_name = "PROGRAM")]
+    pub program: PathBuf,
+    /// Only what contains this text
+    #[arg(value_name = "FILTER")]
+    pub filter: Option<String>,
+    /// Another folder with debug information; repeatable
+    #[arg(long = "debug-dir", value_name = "DIR")]
+    pub debug_dirs: Vec<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct DiffArgs {
+    /// Profile of the program before the change
+    #[arg(value_name = "BEFORE")]
+    pub before: PathBuf,
+    /// Profile of the program after it
+    #[arg(value_name = "AFTER")]
+    pub after: PathBuf,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct DoctorArgs {
+    /// A program to be profiled
+    #[arg(value_name = "PROGRAM")]
+    pub program: Option<PathBuf>,
+}

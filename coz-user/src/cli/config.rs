@@ -1,0 +1,184 @@
+//! What a command line means: plain values, checked, with defaults filled in.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::ValueEnum;
+use coz_common::units::{Nanos, Speedup};
+
+/// A command to carry out.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Command {
+    /// `coz-bpf run`
+    Run(Box<RunConfig>),
+    /// `coz-bpf report`
+    Report(ReportConfig),
+    /// `coz-bpf points`
+    Points(PointsConfig),
+    /// `coz-bpf doctor`
+    Doctor(DoctorConfig),
+}
+
+/// What is run and how it is profiled.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RunConfig {
+    /// The program and its arguments, at least one word.
+    pub program: Vec<OsString>,
+    /// Run it as this user; `None`: as the one who called sudo.
+    pub user: Option<String>,
+    /// Specs of the throughput points, as typed.
+    pub progress: Vec<String>,
+    /// The whole run is one experiment.
+    pub end_to_end: bool,
+    /// Where the profile goes.
+    pub output: PathBuf,
+    /// Stop experimenting after this time.
+    pub duration: Option<Nanos>,
+    /// The line or function to experiment on; `None`: lines are drawn.
+    pub fixed: Option<Fixed>,
+    /// Virtual speedups to draw from besides the baseline, which is half of the draws: ascending, each once,
+    /// never 0. Empty: baselines only.
+    pub speedups: Vec<Speedup>,
+    /// Seed of the random choices; `None`: to be drawn, and recorded.
+    pub seed: Option<u64>,
+    /// Samples per second of CPU time; `None`: to be chosen from the cost of a sample.
+    pub rate: Option<u32>,
+    /// What is sped up.
+    pub granularity: Granularity,
+    /// Globs of source files in scope, `!GLOB` excludes; empty: the main executable's own sources.
+    pub scope_source: Vec<String>,
+    /// Globs of binaries in scope, `!GLOB` excludes; empty: the main executable.
+    pub scope_binary: Vec<String>,
+    /// More folders with debug information.
+    pub debug_dirs: Vec<PathBuf>,
+    /// How the report at the end looks. `all` is set where a line or speedups were fixed.
+    pub view: View,
+    /// How much is said.
+    pub talk: Talk,
+}
+
+/// A single thing to experiment on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Fixed {
+    /// A source line.
+    Line {
+        /// The file, in full or its last components.
+        file: String,
+        /// The line's number, from 1 on.
+        line: u32,
+    },
+    /// A function, by its mangled or demangled name.
+    Function(String),
+}
+
+/// What is printed or written of which profile.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ReportConfig {
+    /// The profile.
+    pub file: PathBuf,
+    /// Print JSON instead of text.
+    pub json: bool,
+    /// Write coz's text format here; `-` is the standard output.
+    pub coz: Option<PathBuf>,
+    /// Write CSV here; `-` is the standard output.
+    pub csv: Option<PathBuf>,
+    /// How the text looks.
+    pub view: View,
+    /// How much is said.
+    pub talk: Talk,
+}
+
+/// Whose candidates for progress points are listed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PointsConfig {
+    /// The program.
+    pub program: PathBuf,
+    /// Only what contains this.
+    pub filter: Option<String>,
+    /// More folders with debug information.
+    pub debug_dirs: Vec<PathBuf>,
+    /// How much is said.
+    pub talk: Talk,
+}
+
+/// What is checked.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DoctorConfig {
+    /// A program too.
+    pub program: Option<PathBuf>,
+    /// How much is said.
+    pub talk: Talk,
+}
+
+/// How a report looks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct View {
+    /// At most so many lines.
+    pub top: usize,
+    /// In this order.
+    pub sort: Sort,
+    /// Hide what rests on fewer visits.
+    pub min_visits: u64,
+    /// Hide lines with fewer different speedups.
+    pub min_speedups: usize,
+    /// Hide nothing.
+    pub all: bool,
+}
+
+/// How much is said, and in which colours.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Talk {
+    /// Errors only.
+    pub quiet: bool,
+    /// 0 normal, 1 more, 2 the kernel side's messages too.
+    pub verbose: u8,
+    /// Colours.
+    pub color: Color,
+}
+
+/// When to use colours.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Color {
+    /// On a terminal, unless `NO_COLOR` is set
+    #[default]
+    Auto,
+    /// In any case
+    Always,
+    /// Never
+    Never,
+}
+
+impl Color {
+    /// Whether to colour what goes to a stream that is a terminal or not. `NO_COLOR` counts if it is set and not
+    /// empty (no-color.org).
+    #[must_use]
+    pub fn enabled(self, is_terminal: bool) -> bool {
+        match self {
+            Self::Auto => is_terminal && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty()),
+            Self::Always => true,
+            Self::Never => false,
+        }
+    }
+}
+
+/// What an experiment speeds up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Granularity {
+    /// Source lines (needs debug information)
+    #[default]
+    Line,
+    /// Functions (needs a symbol table only)
+    Function,
+}
+
+/// Order of a report's lines.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Sort {
+    /// How fast the effect grows with the speedup
+    #[default]
+    Slope,
+    /// The largest effect
+    Effect,
+    /// Samples
+    Samples,
+}

@@ -1,0 +1,210 @@
+use clap::CommandFactory;
+use coz_common::units::{Nanos, Speedup};
+
+use super::args::Cli;
+use super::*;
+
+fn parsed(words: &[&str]) -> Result<Command, Usage> {
+    parse(["coz-bpf"].iter().chain(words))
+}
+
+fn run(words: &[&str]) -> RunConfig {
+    match parsed(&[&["run"], words].concat()) {
+        Ok(Command::Run(config)) => *config,
+        other => panic!("{words:?}: {other:?}"),
+    }
+}
+
+/// The exit code and text of a command line that is refused.
+fn refused(words: &[&str]) -> (i32, String) {
+    match parsed(words) {
+        Err(Usage::Clap(e)) => (e.exit_code(), e.to_string()),
+        Err(Usage::Exit(e)) => (i32::from(e.code()), e.to_string()),
+        Ok(command) => panic!("{words:?} was taken: {command:?}"),
+    }
+}
+
+#[test]
+fn the_parser_is_sound() {
+    Cli::command().debug_assert();
+}
+
+#[test]
+fn defaults_are_those_of_the_contract() {
+    let c = run(&["./app"]);
+    assert_eq!(c.program, ["./app"]);
+    assert_eq!(c.output.to_str(), Some("profile.jsonl"));
+    assert_eq!((c.view.min_visits, c.view.min_speedups, c.view.all, c.view.sort), (5, 5, false, Sort::Slope));
+    assert_eq!(
+        (c.rate, c.seed, c.duration, c.fixed, c.granularity),
+        (None, None, None, None, Granularity::Line)
+    );
+    assert_eq!(c.speedups.len(), 20);
+    assert_eq!((c.speedups[0], c.speedups[19]), (Speedup::from_percent(5).unwrap(), Speedup::FULL));
+}
+
+#[test]
+fn the_programs_words_are_its_own() {
+    for separator in [&[][..], &["--"], &["---"]] {
+        let words = [separator, &["prog", "-o", "x", "--", "---", "--help", "-P", "", "a b"]].concat();
+        let c = run(&words);
+        assert_eq!(
+            c.program,
+            ["prog", "-o", "x", "--", "---", "--help", "-P", "", "a b"],
+            "after {separator:?}"
+        );
+        assert_eq!(c.output.to_str(), Some("profile.jsonl"));
+        assert!(c.progress.is_empty());
+    }
+    assert_eq!(run(&["--", "-prog", "-x"]).program, ["-prog", "-x"]);
+    assert_eq!(run(&["---", "-prog", "-x"]).program, ["-prog", "-x"]);
+    assert_eq!(run(&["-qo", "out", "---", "prog"]).output.to_str(), Some("out"));
+}
+
+#[test]
+fn a_program_need_not_be_utf8() {
+    use std::os::unix::ffi::OsStrExt;
+    let name = std::ffi::OsStr::from_bytes(b"\xff\xfe");
+    let words = ["coz-bpf".as_ref(), "run".as_ref(), name, name];
+    assert!(matches!(parse(words), Ok(Command::Run(c)) if c.program == [name, name]));
+}
+
+#[test]
+fn specs_are_taken_as_typed() {
+    let specs = ["n=lib.so@'ns::f(int, char)'", "a.c:12", "-x", "f%return", "\"a,b\""];
+    let words: Vec<_> = specs.iter().map(|s| format!("--progress={s}")).collect();
+    let words: Vec<_> = words.iter().map(String::as_str).chain(["p"]).collect();
+    assert_eq!(run(&words).progress, specs);
+    assert_eq!(run(&["-P", "a,b", "-Pc", "p"]).progress, ["a,b", "c"]);
+}
+
+#[test]
+fn speedups_are_percentages_without_the_baseline() {
+    let list = |words: &[&str]| -> Vec<u32> { run(words).speedups.iter().map(|s| s.permille()).collect() };
+    assert_eq!(list(&["--speedups", "100,0,12.5,50,50", "p"]), [125, 500, 1000]);
+    assert_eq!(list(&["--speedups", "0", "p"]), [0u32; 0]);
+    assert_eq!(list(&["--fixed-speedup", "50", "p"]), [500]);
+    for bad in ["101", "-1", "x", "", "10,,20", "nan"] {
+        assert_eq!(refused(&["run", &format!("--speedups={bad}"), "p"]).0, 2, "{bad}");
+    }
+    assert_eq!(refused(&["run", "--fixed-speedup", "50", "--speedups", "1", "p"]).0, 2);
+}
+
+#[test]
+fn what_is_chosen_is_shown() {
+    for chosen in ["--speedups=50", "--fixed-speedup=50", "--fixed-line=a.c:1", "--fixed-function=f", "--all"]
+    {
+        assert!(run(&[chosen, "p"]).view.all, "{chosen}");
+    }
+}
+
+#[test]
+fn a_fixed_line_is_a_file_and_a_number() {
+    let line = |file: &str, line| Some(Fixed::Line { file: file.into(), line });
+    assert_eq!(run(&["--fixed-line", "src/a.c:12", "p"]).fixed, line("src/a.c", 12));
+    assert_eq!(run(&["--fixed-line", "a:b.c:12", "p"]).fixed, line("a:b.c", 12));
+    for bad in ["a.c", "a.c:", ":3", "a.c:0", "a.c:x", "a.c:-1"] {
+        let (code, text) = refused(&["run", "--fixed-line", bad, "p"]);
+        assert_eq!(code, 2);
+        assert!(text.contains("FILE:LINE"), "{text}");
+    }
+}
+
+#[test]
+fn a_fixed_function_means_function_granularity() {
+    assert_eq!(run(&["--fixed-function", "f", "p"]).granularity, Granularity::Function);
+    assert_eq!(refused(&["run", "--fixed-function", "f", "-g", "line", "p"]).0, 2);
+    assert_eq!(refused(&["run", "--fixed-line", "f:1", "-g", "function", "p"]).0, 2);
+    assert_eq!(refused(&["run", "--fixed-line", "f:1", "--fixed-function", "f", "p"]).0, 2);
+}
+
+#[test]
+fn durations_are_seconds() {
+    assert_eq!(run(&["-d", "2.5", "p"]).duration, Some(Nanos(2_500_000_000)));
+    for bad in ["0", "-1", "x", "inf", "1e30"] {
+        assert_eq!(refused(&["run", &format!("-d{bad}"), "p"]).0, 2, "{bad}");
+    }
+}
+
+#[test]
+fn options_before_and_after_the_command() {
+    let expected = Talk { quiet: true, verbose: 0, color: Color::Never };
+    assert!(
+        matches!(parsed(&["-q", "--color=never", "doctor"]), Ok(Command::Doctor(c)) if c.talk == expected)
+    );
+    assert!(
+        matches!(parsed(&["doctor", "--color", "never", "-q"]), Ok(Command::Doctor(c)) if c.talk == expected)
+    );
+    assert_eq!(run(&["-vv", "p"]).talk.verbose, 2);
+    assert_eq!(refused(&["run", "-q", "-v", "p"]).0, 2);
+}
+
+#[test]
+fn report_points_and_doctor() {
+    let Ok(Command::Report(c)) = parsed(&["report"]) else { panic!() };
+    assert_eq!((c.file.to_str(), c.json, c.coz, c.csv), (Some("profile.jsonl"), false, None, None));
+    let Ok(Command::Report(c)) =
+        parsed(&["report", "p", "--json", "--coz", "-", "--top=3", "--sort", "effect"])
+    else {
+        panic!()
+    };
+    assert_eq!((c.json, c.coz, c.view.top, c.view.sort), (true, Some("-".into()), 3, Sort::Effect));
+    let Ok(Command::Points(c)) = parsed(&["points", "./a", "han", "--debug-dir", "d"]) else { panic!() };
+    assert_eq!((c.filter.as_deref(), c.debug_dirs.len()), (Some("han"), 1));
+    assert!(matches!(parsed(&["doctor"]), Ok(Command::Doctor(DoctorConfig { program: None, .. }))));
+}
+
+#[test]
+fn wrong_usage_is_2_and_help_is_0() {
+    for wrong in [
+        &[][..],
+        &["run"],
+        &["run", "--bogus", "p"],
+        &["run", "--"],
+        &["bogus"],
+        &["points"],
+        &["report", "a", "b"],
+        &["run", "-F", "0", "p"],
+        &["run", "--runs", "2", "p"],
+        &["run", "--end-to-end", "-P", "f", "p"],
+        &["attach"],
+    ] {
+        assert_eq!(refused(wrong).0, 2, "{wrong:?}");
+    }
+    for fine in [&["--help"][..], &["run", "--help"], &["-V"], &["help", "run"]] {
+        assert_eq!(refused(fine).0, 0, "{fine:?}");
+    }
+}
+
+#[test]
+fn what_is_not_built_says_so() {
+    for words in [
+        &["attach", "-p", "1,2"][..],
+        &["attach", "--comm", "x", "-P", "f"],
+        &["attach", "-a"],
+        &["view", "--port", "80"],
+        &["diff", "a", "b"],
+        &["report", "--html", "x"],
+        &["report", "--folded", "x"],
+        &["run", "-L", "a,b", "p"],
+        &["run", "--live", "p"],
+        &["run", "--live=8080", "p"],
+        &["run", "--until", "2", "p"],
+        &["run", "--max-overhead", "5", "p"],
+        &["run", "--inclusive", "p"],
+        &["run", "--end-to-end", "--runs", "3", "p"],
+    ] {
+        let (code, text) = refused(words);
+        assert_eq!(code, 2, "{words:?}");
+        assert!(text.ends_with("is not in this version yet"), "{words:?}: {text}");
+    }
+    assert!(run(&["--end-to-end", "--runs", "1", "p"]).end_to_end);
+    assert!(!run(&["--inclusive", "--self", "p"]).program.is_empty(), "the later of the two holds");
+}
+
+#[test]
+fn colours_follow_the_stream_unless_told() {
+    assert!(Color::Always.enabled(false));
+    assert!(!Color::Never.enabled(true));
+    assert!(!Color::Auto.enabled(false));
+}

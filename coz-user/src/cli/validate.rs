@@ -1,0 +1,140 @@
+//! From what was typed to what it means.
+
+use coz_common::units::{Nanos, Speedup};
+
+use super::args::{Cli, CommandArgs, MeasureArgs, RunArgs, TalkArgs, ViewArgs};
+use super::config::{
+    Command, DoctorConfig, Fixed, Granularity, PointsConfig, ReportConfig, RunConfig, Talk, View,
+};
+use super::exit::Exit;
+
+/// # Errors
+///
+/// Wrong usage, where options contradict each other in a way that the parser does not see.
+pub(super) fn command(cli: Cli) -> Result<Command, Exit> {
+    let talk = talk(&cli.talk);
+    Ok(match cli.command {
+        CommandArgs::Run(args) => Command::Run(Box::new(run(args, talk)?)),
+        CommandArgs::Report(args) => Command::Report(ReportConfig {
+            file: args.file,
+            json: args.json,
+            coz: args.coz,
+            csv: args.csv,
+            view: view(&args.view),
+            talk,
+        }),
+        CommandArgs::Points(args) => Command::Points(PointsConfig {
+            program: args.program,
+            filter: args.filter,
+            debug_dirs: args.debug_dirs,
+            talk,
+        }),
+        CommandArgs::Doctor(args) => Command::Doctor(DoctorConfig { program: args.program, talk }),
+        CommandArgs::Attach(_) | CommandArgs::View(_) | CommandArgs::Diff(_) => {
+            return Err(Exit::usage("this command is not in this version yet"));
+        }
+    })
+}
+
+fn run(args: RunArgs, talk: Talk) -> Result<RunConfig, Exit> {
+    let RunArgs { measure: m, user, program } = args;
+    let fixed = fixed(&m)?;
+    if m.end_to_end && !m.progress.is_empty() {
+        return Err(Exit::usage(
+            "--end-to-end makes the whole run the progress point: it cannot be used with -P",
+        ));
+    }
+    let granularity = match (&fixed, m.granularity) {
+        (Some(Fixed::Function(_)), Some(Granularity::Line)) => {
+            return Err(Exit::usage("--fixed-function needs --granularity function"));
+        }
+        (Some(Fixed::Line { .. }), Some(Granularity::Function)) => {
+            return Err(
+                Exit::usage("--fixed-line needs --granularity line").hint("use --fixed-function NAME")
+            );
+        }
+        (Some(Fixed::Function(_)), None) => Granularity::Function,
+        (_, granularity) => granularity.unwrap_or_default(),
+    };
+    // Whoever chooses what is tried has decided what is worth showing.
+    let chosen = fixed.is_some() || m.fixed_speedup.is_some() || m.speedups.is_some();
+    Ok(RunConfig {
+        program,
+        user,
+        progress: m.progress,
+        end_to_end: m.end_to_end,
+        output: m.output,
+        duration: m.duration,
+        fixed,
+        speedups: levels(m.fixed_speedup.map(|s| vec![s]).or(m.speedups)),
+        seed: m.seed,
+        rate: m.rate,
+        granularity,
+        scope_source: m.scope_source,
+        scope_binary: m.scope_binary,
+        debug_dirs: m.debug_dirs,
+        view: View { all: m.view.all || chosen, ..view(&m.view) },
+        talk,
+    })
+}
+
+fn fixed(m: &MeasureArgs) -> Result<Option<Fixed>, Exit> {
+    if let Some(name) = &m.fixed_function {
+        return Ok(Some(Fixed::Function(name.clone())));
+    }
+    let Some(text) = &m.fixed_line else { return Ok(None) };
+    text.rsplit_once(':')
+        .and_then(|(file, line)| Some((file, line.parse().ok().filter(|&n| n > 0)?)))
+        .filter(|(file, _)| !file.is_empty())
+        .map(|(file, line)| Some(Fixed::Line { file: file.to_owned(), line }))
+        .ok_or_else(|| {
+            Exit::usage(format!("--fixed-line {text}: not of the form FILE:LINE"))
+                .hint("for instance src/main.c:42")
+        })
+}
+
+/// The speedups to draw from besides the baseline.
+fn levels(asked: Option<Vec<Speedup>>) -> Vec<Speedup> {
+    let mut levels =
+        asked.unwrap_or_else(|| (5..=100).step_by(5).filter_map(Speedup::from_percent).collect());
+    levels.retain(|s| !s.is_baseline());
+    levels.sort_unstable();
+    levels.dedup();
+    levels
+}
+
+fn talk(args: &TalkArgs) -> Talk {
+    Talk { quiet: args.quiet, verbose: args.verbose, color: args.color }
+}
+
+fn view(args: &ViewArgs) -> View {
+    View {
+        top: args.top,
+        sort: args.sort,
+        min_visits: args.min_visits,
+        min_speedups: args.min_speedups,
+        all: args.all,
+    }
+}
+
+/// A virtual speedup in percent, tenths allowed.
+pub(super) fn parse_percent(text: &str) -> Result<Speedup, String> {
+    text.trim()
+        .parse::<f64>()
+        .ok()
+        .filter(|percent| (0.0..=100.0).contains(percent))
+        // In range by now, and rounded: the conversion is exact.
+        .and_then(|percent| Speedup::from_permille((percent * 10.0).round() as u32))
+        .ok_or_else(|| "a percentage from 0 to 100 is needed".to_owned())
+}
+
+/// A stretch of time in seconds, fractions allowed.
+pub(super) fn parse_seconds(text: &str) -> Result<Nanos, String> {
+    text.parse::<f64>()
+        .ok()
+        .and_then(|seconds| std::time::Duration::try_from_secs_f64(seconds).ok())
+        .and_then(|duration| u64::try_from(duration.as_nanos()).ok())
+        .filter(|&nanos| nanos > 0)
+        .map(Nanos)
+        .ok_or_else(|| "a number of seconds above 0 is needed".to_owned())
+}

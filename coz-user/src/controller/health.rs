@@ -1,0 +1,144 @@
+//! How far the numbers can be trusted: pure, from counters.
+
+use coz_common::{abi::Stat, units::Nanos};
+
+use crate::{experiment::record::Health, kernel::control::Stats};
+
+/// CPU time of the whole machine, in ticks, from `/proc/stat`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MachineTime {
+    total: u64,
+    stolen: u64,
+}
+
+impl MachineTime {
+    /// Of now; all zero where `/proc/stat` can not be read.
+    #[must_use]
+    pub fn read() -> Self {
+        std::fs::read_to_string("/proc/stat").map(|text| Self::parse(&text)).unwrap_or_default()
+    }
+
+    fn parse(text: &str) -> Self {
+        let ticks: Vec<u64> = text
+            .lines()
+            .next()
+            .and_then(|line| line.strip_prefix("cpu "))
+            .map(|rest| rest.split_whitespace().filter_map(|word| word.parse().ok()).collect())
+            .unwrap_or_default();
+        // user nice system idle iowait irq softirq steal; guest time is in user already (proc(5)).
+        Self { total: ticks.iter().take(8).sum(), stolen: ticks.get(7).copied().unwrap_or(0) }
+    }
+
+    /// Share of the CPUs' time since `before` that the hypervisor took.
+    #[must_use]
+    pub fn stolen_since(self, before: Self) -> f64 {
+        let total = self.total.saturating_sub(before.total);
+        if total == 0 { 0.0 } else { self.stolen.saturating_sub(before.stolen) as f64 / total as f64 }
+    }
+}
+
+/// What else is known at the end of a run.
+#[derive(Clone, Debug, Default)]
+pub struct Facts {
+    /// Wall time since the release of the program.
+    pub wall: Nanos,
+    /// Delay required in all experiments.
+    pub delay: Nanos,
+    /// What was unpaid at their ends.
+    pub unpaid: Nanos,
+    /// Wall time of the experiments with delays.
+    pub delayed_wall: Nanos,
+    /// From our start to the release of the program.
+    pub startup: Nanos,
+    /// Measured cost of a sample.
+    pub sample_cost: Nanos,
+    /// Share of time stolen by the hypervisor.
+    pub steal_share: f64,
+    /// Visits of uprobe points.
+    pub visits: u64,
+    /// Whether the shim is in the target.
+    pub can_pay: bool,
+    /// What could not be done.
+    pub notices: Vec<String>,
+}
+
+/// Cost of a visit: the trap of a uprobe, measured at 1 to 2 us on current kernels.
+const VISIT_COST: u64 = 1_500;
+
+/// What the report says about the run's health.
+#[must_use]
+pub fn health(stats: &Stats, facts: Facts) -> Health {
+    let (cpu, waited) = (stats.get(Stat::CpuNs) as f64, stats.get(Stat::RunqueueNs) as f64);
+    let runqueue_share = if cpu + waited > 0.0 { waited / (cpu + waited) } else { 0.0 };
+    let samples = stats.get(Stat::Samples);
+    let lost = stats.get(Stat::PendingLost) + stats.get(Stat::NoStack);
+    let mut warnings = Vec::new();
+    if runqueue_share > 0.25 {
+        warnings.push(format!(
+            "threads waited for a CPU {:.0} % of the time that they could have run: more threads than CPUs. Effects of \
+             lines in threads that only compete for CPUs are not to be trusted",
+            runqueue_share * 100.0
+        ));
+    }
+    if facts.steal_share > 0.05 {
+        warnings.push(format!(
+            "the hypervisor took {:.0} % of the CPUs' time: single experiments are unreliable, intervals wide",
+            facts.steal_share * 100.0
+        ));
+    }
+    if samples > 0 && lost * 20 > samples {
+        warnings.push(format!("{lost} of {samples} samples could not be attributed: shares are too low"));
+    }
+    let held = stats.get(Stat::HeldBlocked) + stats.get(Stat::HeldSeccomp) + stats.get(Stat::HeldHandler);
+    if facts.can_pay && held * 10 > stats.get(Stat::SignalsSent).max(100) {
+        warnings.push(format!(
+            "{held} requests to pay could not be made (signal blocked: {}, seccomp filter: {}, no handler of ours: {}): \
+             delays may be missing",
+            stats.get(Stat::HeldBlocked),
+            stats.get(Stat::HeldSeccomp),
+            stats.get(Stat::HeldHandler)
+        ));
+    }
+    if stats.get(Stat::SlotsFull) > 0 {
+        warnings.push(format!("{} threads were not followed: the table of threads was full", stats.get(Stat::SlotsFull)));
+    }
+    if stats.get(Stat::PaidAbsurd) > 0 {
+        warnings.push(format!("{} payments of the program were not credible", stats.get(Stat::PaidAbsurd)));
+    }
+    Health {
+        samples,
+        lost_samples: lost,
+        signals_sent: stats.get(Stat::SignalsSent),
+        signals_failed: stats.get(Stat::SignalsFailed),
+        owed_ns: facts.delay.0,
+        paid_ns: stats.get(Stat::PaidNs),
+        unpaid_ns: facts.unpaid.0,
+        runqueue_share,
+        steal_share: facts.steal_share,
+        undelayed_ns: facts.wall.since(facts.delayed_wall).0,
+        startup_ns: facts.startup.0,
+        sampling_ns: samples * facts.sample_cost.0,
+        delay_ns: facts.delay.0,
+        probe_ns: facts.visits * VISIT_COST,
+        warnings,
+        notices: facts.notices,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steal_time_is_a_share_of_all_time() {
+        let before = MachineTime::parse("cpu  100 0 100 700 0 0 0 100 0 0\ncpu0 1 2 3\n");
+        let after = MachineTime::parse("cpu  150 0 100 700 0 0 0 150 9 9\n");
+        assert!((after.stolen_since(before) - 0.5).abs() < 1e-9);
+        assert_eq!(MachineTime::parse("nonsense").stolen_since(before), 0.0);
+    }
+
+    #[test]
+    fn a_quiet_run_has_no_warnings() {
+        assert!(health(&Stats::default(), Facts::default()).warnings.is_empty());
+    }
+}

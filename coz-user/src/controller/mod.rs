@@ -1,0 +1,13 @@
+//! The one place where events, clock and actions meet. It joins the effectful half (kernel, target, files) to the
+//! pure one (plan and machine of the experiments); everything it does itself is to pass things on.
+
+mod attribution;
+mod clockwork;
+mod health;
+mod points;
+mod recorder;
+mod registrar;
+mod session;
+mod setup;
+
+pub use session::run;

@@ -1,0 +1,251 @@
+//! Everything before the program's first instruction.
+
+use std::{
+    ffi::OsString,
+    os::{fd::AsFd, unix::fs::MetadataExt},
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use anyhow::{Context, Result};
+use coz_common::{abi::SOCKET_ENV, units::Nanos};
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+
+use super::{
+    attribution::{Attribution, ResolvedPage},
+    points::Points,
+    registrar::{Door, Registered},
+};
+use crate::{
+    cli::{Exit, RunConfig},
+    kernel::{
+        btf::Btf,
+        calibrate, doctor,
+        control::Settings,
+        load::Kernel,
+        offsets,
+    },
+    points::{self, Spec},
+    symbols::{Module, Scope},
+    target::{
+        binary::Program,
+        identity::{self, Identity},
+        launch::{Inherit, LaunchSpec, Suspended, free_descriptor},
+        process,
+        registration::Listener,
+        shim,
+    },
+};
+
+/// The signal that asks a thread to pay: near the end of the real-time signals, where programs that use some begin
+/// from the other end.
+const SIGNAL: u32 = 62;
+/// Debt from which a thread is asked to pay. With fluid charging 0.1 ms was as good as 0.3 ms; a payment costs two
+/// context switches and a signal, so the longer one.
+const THRESHOLD: Nanos = Nanos(250_000);
+/// Rate at which the price of a sample is measured.
+const TRIAL_RATE: u32 = 3989;
+
+/// A program that is ready to be released.
+pub struct Ready {
+    /// The kernel side, attached.
+    pub kernel: Kernel,
+    /// Lines.
+    pub attribution: Attribution,
+    /// Lines that have been looked up.
+    pub resolved: UnboundedReceiver<ResolvedPage>,
+    /// Progress points.
+    pub points: Points,
+    /// The program.
+    pub suspended: Option<Suspended>,
+    /// Programs that have the shim.
+    pub registrations: UnboundedReceiver<Registered>,
+    /// Where they register.
+    pub door: Option<(Listener, Door)>,
+    /// Whom files belong to.
+    pub identity: Identity,
+    /// Samples per second.
+    pub rate: u32,
+    /// Price of one.
+    pub sample_cost: Nanos,
+    /// What could not be done.
+    pub notices: Vec<String>,
+}
+
+/// Checks the machine, finds the program, resolves its points, loads the kernel side, starts the program suspended.
+///
+/// # Errors
+/// Each with its exit code: see [`Exit`].
+pub fn prepare(config: &RunConfig) -> Result<Ready> {
+    let identity = Identity::resolve(config.user.as_deref())?;
+    let mut environment = identity.environment();
+    let typed = config.program.first().ok_or_else(|| Exit::usage("no program to run"))?;
+    let path = environment.iter().find(|(name, _)| name == "PATH").map(|(_, value)| value.clone());
+    let program = Program::find(typed, path.as_deref(), &identity).map_err(|error| {
+        let make = if error.exit_code() == 127 { Exit::not_found } else { Exit::not_executable };
+        make(error.to_string())
+    })?;
+    check_machine()?;
+
+    let scope = Scope::new(&config.scope_source, &config.scope_binary)?;
+    let granularity = config.granularity.into();
+    let (mut attribution, resolved) = Attribution::new(scope, config.debug_dirs.clone(), granularity);
+    let mut notices = Vec::new();
+    if let Err(why) = &program.can_preload {
+        notices.push(format!(
+            "{}: no delays can be inserted ({why}); its samples and visits are counted, but nothing is predicted",
+            program.path.display()
+        ));
+    }
+    let image = program.image().map(|(path, _)| path.to_owned());
+    let main = image.as_deref().and_then(|path| open_main(&mut attribution, path, &mut notices));
+    let resolved_points = resolve_points(config, main.as_ref(), &identity, &mut notices)?;
+
+    let btf = Btf::load()?;
+    let pid_max = std::fs::read_to_string("/proc/sys/kernel/pid_max").context("cannot read /proc/sys/kernel/pid_max")?;
+    let pid_max = pid_max.trim().parse().context("kernel.pid_max is not a number")?;
+    let mut kernel = Kernel::load(&offsets::find(&btf)?, pid_max)?;
+    let (rate, sample_cost) = choose_rate(&mut kernel, config.rate)?;
+    let period = Nanos(1_000_000_000 / u64::from(rate));
+    kernel.configure(&Settings {
+        signal: SIGNAL,
+        threshold: THRESHOLD,
+        period,
+        wake_latency: calibrate::wake_latency(),
+    });
+
+    let (news, registrations) = unbounded_channel();
+    let mut door = None;
+    let memfd = shim::memfd().context("cannot make the shim's file (memfd_create)")?;
+    let number = free_descriptor().context("no free file descriptor for the shim")?;
+    if program.can_preload.is_ok() {
+        let (listener, name) = Listener::bind().context("cannot open the registration socket")?;
+        identity::set(&mut environment, SOCKET_ENV, name.as_ref());
+        identity::prepend(&mut environment, "LD_PRELOAD", format!("/proc/self/fd/{number}").as_ref());
+        let maps = kernel.shared_maps()?;
+        let shim = memfd.try_clone().context("cannot copy the shim's descriptor")?;
+        door = Some((listener, Door { maps, shim, signal: SIGNAL, uid: identity.uid, news }));
+    }
+    let arguments: Vec<OsString> = config.program[1..].to_vec();
+    let (file, argv) = program.command(typed, &arguments);
+    let inherit = door.is_some().then(|| Inherit { descriptor: memfd.as_fd(), number });
+    let suspended = Suspended::spawn(&LaunchSpec { file, argv, environment, identity: &identity, inherit })
+        .map_err(launch_failure)?;
+
+    let pid = suspended.pid() as u32;
+    let namespace = process::pid_namespace(suspended.pid())?.context("the target ended while it was suspended")?;
+    kernel.adopt(pid, pid, namespace, pid)?;
+    kernel.attach_scheduler()?;
+    for (number, point) in resolved_points.iter().enumerate() {
+        for site in &point.sites {
+            kernel.attach_point(number as u32, &site.path, site.file_offset)?;
+        }
+    }
+    kernel.start_sampling(period.0)?;
+    let points = Points::new(resolved_points.into_iter().map(|point| point.name).collect());
+    if !kernel.missing.is_empty() {
+        notices.push(format!(
+            "this kernel lacks the tracepoints {}: some wake-ups by interrupts count as the current thread's",
+            kernel.missing.join(", ")
+        ));
+    }
+    Ok(Ready {
+        kernel,
+        attribution,
+        resolved,
+        points,
+        suspended: Some(suspended),
+        registrations,
+        door,
+        identity,
+        rate,
+        sample_cost,
+        notices,
+    })
+}
+
+/// A launch error with the exit code that says so.
+pub fn launch_failure(error: crate::target::launch::LaunchError) -> anyhow::Error {
+    let text = error.to_string();
+    match error.exit_code() {
+        127 => Exit::not_found(text),
+        126 => Exit::not_executable(text),
+        _ => Exit::failure(text),
+    }
+    .into()
+}
+
+fn check_machine() -> Result<()> {
+    let failing: Vec<_> =
+        doctor::machine().into_iter().filter(|check| check.level == doctor::Level::Fail).collect();
+    let Some(first) = failing.first() else { return Ok(()) };
+    let mut exit = Exit::failure(format!("this machine cannot be profiled on: {}: {}", first.name, first.found));
+    for check in &failing {
+        exit = exit.hint(match &check.fix {
+            Some(fix) => format!("{}: {} (needed: {}); {fix}", check.name, check.found, check.needed),
+            None => format!("{}: {} (needed: {})", check.name, check.found, check.needed),
+        });
+    }
+    Err(exit.hint("`coz-bpf doctor` shows everything that was checked").into())
+}
+
+fn open_main(attribution: &mut Attribution, path: &Path, notices: &mut Vec<String>) -> Option<Arc<Module>> {
+    let file = std::fs::canonicalize(path).ok()?;
+    let meta = file.metadata().ok()?;
+    let device = (libc::major(meta.dev()), libc::minor(meta.dev()));
+    match attribution.main_module(&file, device, meta.ino()) {
+        Ok(module) => Some(module),
+        Err(error) => {
+            notices.push(format!("no lines of {}: {error:#}", file.display()));
+            None
+        }
+    }
+}
+
+fn resolve_points(
+    config: &RunConfig,
+    main: Option<&Arc<Module>>,
+    identity: &Identity,
+    notices: &mut Vec<String>,
+) -> Result<Vec<points::Resolved>> {
+    let _ = identity;
+    config
+        .progress
+        .iter()
+        .map(|text| {
+            let spec: Spec = text.parse().map_err(|error| Exit::usage(format!("--progress {text}: {error}")))?;
+            let binaries = points::Binaries::new(main.cloned(), config.debug_dirs.clone());
+            let point = points::resolve(&spec, &binaries)
+                .map_err(|error| Exit::usage(format!("--progress {text}: {error:#}")))?;
+            notices.extend(point.note.clone());
+            Ok(point)
+        })
+        .collect()
+}
+
+fn choose_rate(kernel: &mut Kernel, wanted: Option<u32>) -> Result<(u32, Nanos)> {
+    let mut failed = None;
+    let cost = calibrate::sample_cost(TRIAL_RATE, calibrate::work, || {
+        match kernel.start_sampling(1_000_000_000 / u64::from(TRIAL_RATE)) {
+            Ok(()) => {
+                let took = calibrate::work();
+                kernel.stop_sampling();
+                took
+            }
+            Err(error) => {
+                failed.get_or_insert(error);
+                Duration::ZERO
+            }
+        }
+    });
+    match failed {
+        Some(error) => Err(error),
+        None => Ok((wanted.unwrap_or_else(|| calibrate::rate_for(cost)), cost)),
+    }
+}
+
+/// Where a program's `exe` link points.
+pub fn executable(pid: u32) -> Option<PathBuf> {
+    process::executable(pid as i32).ok().flatten()
+}

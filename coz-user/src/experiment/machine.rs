@@ -1,0 +1,340 @@
+//! The experiment's state machine: events and the time go in, actions come out. It does nothing itself.
+//!
+//! ```text
+//!            choose            snapshot             end of time           snapshot
+//!  Waiting ---------> Opening ----------> Running -------------> Closing ----------> Waiting
+//!     ^  cool-off        Begin              (renew the lease)      End                 Record
+//! ```
+//!
+//! The target's end, Ctrl-C and the end of `--duration` cut this short from wherever it stands: a running
+//! experiment is ended, recorded as truncated, and no other begins.
+//!
+//! **Without any progress point** no experiment is made: there is nothing that a delay could show. The run is
+//! sampled undelayed to its end and recorded as one long baseline, visited once ([`PointId::WHOLE_RUN`]). Points
+//! may appear while the program runs (coz.h counters do): experiments start then.
+
+use std::mem;
+
+use coz_common::abi::LineCount;
+use coz_common::units::{LineId, Nanos, Speedup};
+
+use super::data::{Experiment, PointId, PointVisits, Snapshot, Why};
+use super::plan::{Choice, Plan};
+pub use super::protocol::{Action, Begin, Event, LEASE, MachineConfig, POLL, RENEW};
+
+/// An experiment under way.
+#[derive(Clone, Copy, Debug)]
+struct Current {
+    choice: Choice,
+    epoch: u32,
+    planned: Nanos,
+}
+
+#[derive(Debug)]
+enum State {
+    /// Between experiments.
+    Waiting { not_before: Nanos },
+    /// Begun; the snapshot of its start is on its way. `ended`: and it was ended already, before its time or not.
+    Opening { current: Current, ended: Option<Cut> },
+    /// Running until `until`.
+    Running { current: Current, first: Snapshot, until: Nanos },
+    /// Ended; the snapshot of its end is on its way.
+    Closing { current: Current, first: Snapshot, cut: Cut },
+    /// The snapshot of a run without experiments is on its way.
+    Summing,
+    /// No more experiments; the run goes on.
+    Stopped,
+    /// Done.
+    Finished,
+}
+
+/// Whether an experiment ended before its time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Cut {
+    Short,
+    No,
+}
+
+/// Why no more experiments begin. Of several, the greatest holds: Ctrl-C reaches the target too, and the end that
+/// it then comes to is not its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Stop {
+    Duration,
+    Exited,
+    Interrupted,
+}
+
+/// The state machine: see the module's text.
+#[derive(Debug)]
+pub struct Machine {
+    config: MachineConfig,
+    plan: Plan,
+    state: State,
+    /// When the target was released: the start of a run that is one experiment.
+    start: Nanos,
+    /// Present length of an experiment.
+    length: Nanos,
+    epoch: u32,
+    table_ready: bool,
+    points_known: bool,
+    stop: Option<Stop>,
+}
+
+impl Machine {
+    /// A machine that waits for lines and points; `start` is when the target was released.
+    #[must_use]
+    pub fn new(config: MachineConfig, plan: Plan, start: Nanos) -> Self {
+        Self {
+            length: config.length.min(config.max_length),
+            config,
+            plan,
+            state: State::Waiting { not_before: start },
+            start,
+            epoch: 0,
+            table_ready: false,
+            points_known: false,
+            stop: None,
+        }
+    }
+
+    /// How many experiments have begun.
+    #[must_use]
+    pub fn experiments(&self) -> u32 {
+        self.epoch
+    }
+
+    /// The present length of an experiment.
+    #[must_use]
+    pub fn length(&self) -> Nanos {
+        self.length
+    }
+
+    /// Takes an event in, says what to do. `now`: `CLOCK_MONOTONIC`.
+    pub fn on(&mut self, event: Event, now: Nanos) -> Vec<Action> {
+        match event {
+            Event::TableReady => self.table_ready = true,
+            Event::PointsKnown => self.points_known = true,
+            Event::FixedLine(line) => self.plan.fix(line),
+            Event::LinesSeen(samples) => {
+                self.plan.observe(&samples, now);
+                // Nothing seen: the timer is set already, and asking again at once would never end.
+                return if self.plan.can_choose() { self.try_begin(now) } else { Vec::new() };
+            }
+            Event::Snapshot(snapshot) => return self.on_snapshot(snapshot, now),
+            Event::Tick => return self.on_tick(now),
+            Event::DurationOver => return self.on_stop(Stop::Duration, now),
+            Event::Interrupted => return self.on_stop(Stop::Interrupted, now),
+            Event::TargetExited => return self.on_stop(Stop::Exited, now),
+        }
+        self.try_begin(now)
+    }
+
+    /// Begins an experiment if all that it takes is there.
+    fn try_begin(&mut self, now: Nanos) -> Vec<Action> {
+        let State::Waiting { not_before } = self.state else { return Vec::new() };
+        if !self.table_ready || !(self.points_known || self.config.end_to_end) {
+            return Vec::new();
+        }
+        if now < not_before {
+            return vec![Action::SetTimer(not_before)];
+        }
+        let Some(choice) = self.plan.choose() else {
+            return if self.plan.wants_samples() {
+                vec![Action::ReadLines, Action::SetTimer(after(now, POLL))]
+            } else {
+                Vec::new()
+            };
+        };
+        self.epoch += 1;
+        let planned = if self.config.end_to_end { Nanos(u64::MAX) } else { self.length };
+        self.state = State::Opening { current: Current { choice, epoch: self.epoch, planned }, ended: None };
+        vec![
+            Action::Begin(Begin {
+                line: choice.line,
+                speedup: choice.speedup,
+                epoch: self.epoch,
+                length: planned,
+                deadline: after(now, LEASE),
+            }),
+            Action::TakeSnapshot { line: choice.line },
+        ]
+    }
+
+    fn on_tick(&mut self, now: Nanos) -> Vec<Action> {
+        match self.state {
+            State::Waiting { .. } => self.try_begin(now),
+            State::Running { until, .. } if now >= until => self.close(Cut::No),
+            State::Running { until, .. } => vec![
+                Action::Extend { deadline: after(now, LEASE) },
+                Action::SetTimer(after(now, RENEW).min(until)),
+            ],
+            _ => Vec::new(),
+        }
+    }
+
+    fn on_stop(&mut self, stop: Stop, now: Nanos) -> Vec<Action> {
+        self.stop = self.stop.max(Some(stop));
+        // A run that is one experiment is complete when the program has ended by itself.
+        let cut = if self.config.end_to_end && stop == Stop::Exited { Cut::No } else { Cut::Short };
+        match &mut self.state {
+            State::Waiting { .. } | State::Stopped => self.conclude(now),
+            State::Opening { ended: ended @ None, .. } => {
+                *ended = Some(cut);
+                vec![Action::End]
+            }
+            State::Running { .. } => self.close(cut),
+            State::Opening { .. } | State::Closing { .. } | State::Summing | State::Finished => Vec::new(),
+        }
+    }
+
+    /// Ends the running experiment.
+    fn close(&mut self, cut: Cut) -> Vec<Action> {
+        match mem::replace(&mut self.state, State::Finished) {
+            State::Running { current, first, .. } => {
+                self.state = State::Closing { current, first, cut };
+                vec![Action::End, Action::TakeSnapshot { line: current.choice.line }]
+            }
+            other => {
+                self.state = other;
+                Vec::new()
+            }
+        }
+    }
+
+    fn on_snapshot(&mut self, snapshot: Snapshot, now: Nanos) -> Vec<Action> {
+        self.points_known |= !snapshot.points.is_empty();
+        match mem::replace(&mut self.state, State::Finished) {
+            State::Opening { current, ended: None } => {
+                let until = after(snapshot.at, current.planned);
+                self.state = State::Running { current, first: snapshot, until };
+                vec![Action::SetTimer(after(now, RENEW).min(until).max(after(now, Nanos(1))))]
+            }
+            State::Opening { current, ended: Some(cut) } => {
+                self.record(current, &snapshot, &snapshot, cut, now)
+            }
+            State::Closing { current, first, cut } => self.record(current, &first, &snapshot, cut, now),
+            State::Summing => {
+                let cut = if self.stop == Some(Stop::Exited) { Cut::No } else { Cut::Short };
+                vec![
+                    Action::Record(Box::new(judged(whole_run(None, self.start, &snapshot), cut))),
+                    Action::Finish,
+                ]
+            }
+            other => {
+                self.state = other;
+                // It may have named the first point.
+                self.try_begin(now)
+            }
+        }
+    }
+
+    /// Writes down the experiment that has ended, and goes on.
+    fn record(
+        &mut self,
+        current: Current,
+        first: &Snapshot,
+        last: &Snapshot,
+        cut: Cut,
+        now: Nanos,
+    ) -> Vec<Action> {
+        let experiment = if self.config.end_to_end {
+            judged(whole_run(Some(current), self.start, last), cut)
+        } else {
+            let experiment = judged(window(current, first, last), cut);
+            if cut == Cut::No && experiment.most_visits() < self.config.min_visits {
+                self.length = Nanos(self.length.0.saturating_mul(2)).min(self.config.max_length);
+            }
+            experiment
+        };
+        let mut actions = vec![Action::Record(Box::new(experiment))];
+        actions.extend(self.conclude(now));
+        actions
+    }
+
+    /// Between experiments: cools off, or stops where that is asked for.
+    fn conclude(&mut self, now: Nanos) -> Vec<Action> {
+        match self.stop {
+            None => {
+                let not_before = after(now, self.plan.jitter(self.config.cool_off)).max(after(now, Nanos(1)));
+                self.state = State::Waiting { not_before };
+                let read = self.plan.wants_samples().then_some(Action::ReadLines);
+                read.into_iter().chain([Action::SetTimer(not_before)]).collect()
+            }
+            Some(Stop::Duration) => {
+                self.state = State::Stopped;
+                Vec::new()
+            }
+            Some(Stop::Exited | Stop::Interrupted) => {
+                if self.epoch == 0 && (self.config.end_to_end || !self.points_known) {
+                    self.state = State::Summing;
+                    vec![Action::TakeSnapshot { line: LineId::NONE }]
+                } else {
+                    self.state = State::Finished;
+                    vec![Action::Finish]
+                }
+            }
+        }
+    }
+}
+
+/// `a + b`, at most the end of time.
+fn after(a: Nanos, b: Nanos) -> Nanos {
+    Nanos(a.0.saturating_add(b.0))
+}
+
+/// The experiment between two snapshots.
+fn window(current: Current, first: &Snapshot, last: &Snapshot) -> Experiment {
+    Experiment {
+        epoch: current.epoch,
+        round: current.choice.round,
+        line: current.choice.line,
+        speedup: current.choice.speedup,
+        planned: current.planned,
+        begin: first.at,
+        end: last.at,
+        delay: last.required.since(first.required),
+        unpaid: last.unpaid,
+        points: last.visits_since(first),
+        selected: LineCount {
+            samples: last.selected.samples.saturating_sub(first.selected.samples),
+            weight_ns: last.selected.weight_ns.saturating_sub(first.selected.weight_ns),
+        },
+        set: last.set.since(&first.set),
+        invalid: None,
+    }
+}
+
+/// The run as one experiment, or as one baseline if there was none; `last` was taken at its end.
+fn whole_run(current: Option<Current>, start: Nanos, last: &Snapshot) -> Experiment {
+    let visits = last.points.iter().copied().chain([PointVisits { point: PointId::WHOLE_RUN, visits: 1 }]);
+    Experiment {
+        epoch: current.map_or(0, |c| c.epoch),
+        round: current.map_or(0, |c| c.choice.round),
+        line: current.map_or(LineId::NONE, |c| c.choice.line),
+        speedup: current.map_or(Speedup::BASELINE, |c| c.choice.speedup),
+        planned: Nanos(0),
+        begin: start,
+        end: last.at,
+        delay: current.map_or(Nanos(0), |_| last.required),
+        unpaid: last.unpaid,
+        points: visits.collect(),
+        selected: last.selected,
+        set: last.set,
+        invalid: None,
+    }
+}
+
+/// The same, with the reason why it must not count, if there is one.
+fn judged(mut experiment: Experiment, cut: Cut) -> Experiment {
+    match cut {
+        Cut::No => experiment.invalid = experiment.defect(),
+        Cut::Short => {
+            experiment.points.retain(|p| p.point != PointId::WHOLE_RUN);
+            experiment.invalid = Some(Why::Truncated);
+        }
+    }
+    experiment
+}
+
+#[cfg(test)]
+mod tests;

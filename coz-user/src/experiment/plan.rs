@@ -1,0 +1,214 @@
+//! What to try next: a line and a speedup, at random, repeatable by seed.
+//!
+//! The distribution is that of Curtsinger and Berger, "Coz: finding code that counts with causal profiling",
+//! SOSP 2015, section 3.2: a line in proportion to the samples that fall on lines at the time, a speedup that is
+//! 0 half of the time and else uniform. Three things are arranged so that a run of half a minute already answers:
+//!
+//! - **Rounds.** A drawn line is kept for a few experiments, in pairs of one baseline and one speedup, the order
+//!   within each pair at random (a permuted block). So every experiment has a baseline of its own line next to it
+//!   in time, which matters on a machine whose speed wanders, and exactly half of them are baselines. A line's
+//!   first round is as long as the paper asks for before a line is shown, [`FIRST_PAIRS`] different speedups;
+//!   later ones have [`LATER_PAIRS`]. As later rounds are all of one length, a line's share of the experiments
+//!   tends to its share of the samples.
+//! - **Decks.** A line's speedups are drawn without putting back, until all have been used; each [`BANDS`] in a
+//!   row come from different parts of the range. Every speedup is as likely as before, but a few experiments
+//!   already span the curve.
+//! - **Recent samples.** Counts fade with a half-life of [`HALF_LIFE`], so a line that becomes hot late is found
+//!   within seconds, and one that has stopped running is left alone.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+
+use coz_common::units::{LineId, Nanos, Speedup};
+use rand::seq::SliceRandom;
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+/// Pairs (baseline and speedup) in a line's first round, if there are that many speedups: the number of different
+/// speedups that a line needs to be shown.
+pub const FIRST_PAIRS: usize = 5;
+/// Pairs in a line's later rounds.
+pub const LATER_PAIRS: usize = 2;
+/// Into how many parts of the range a line's speedups are divided, to be used in turn.
+pub const BANDS: usize = 5;
+/// After this time, a sample counts for half in the choice of a line.
+pub const HALF_LIFE: Nanos = Nanos(2_000_000_000);
+
+/// One experiment to run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Choice {
+    /// The selected line.
+    pub line: LineId,
+    /// The virtual speedup.
+    pub speedup: Speedup,
+    /// Number of the round that it belongs to, from 1 on.
+    pub round: u32,
+}
+
+/// How lines are chosen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Lines {
+    /// At random, in proportion to recent samples.
+    #[default]
+    Sampled,
+    /// Always the same one, once it is known which ([`Plan::fix`]).
+    Fixed,
+}
+
+/// The planner: knows what was sampled lately, says what to try next.
+#[derive(Debug)]
+pub struct Plan {
+    /// One generator for each kind of choice: how many speedups were drawn does not change which line comes next.
+    line_rng: ChaCha8Rng,
+    level_rng: ChaCha8Rng,
+    lines: Lines,
+    fixed: Option<LineId>,
+    levels: Vec<Speedup>,
+    recent: BTreeMap<LineId, f64>,
+    observed_at: Nanos,
+    decks: HashMap<LineId, Vec<Speedup>>,
+    round: VecDeque<Choice>,
+    rounds: u32,
+}
+
+impl Plan {
+    /// A planner that draws from `levels` (the baseline is always half of the experiments, listed or not; without
+    /// any other level there are only baselines).
+    #[must_use]
+    pub fn new(seed: u64, lines: Lines, levels: &[Speedup]) -> Self {
+        let stream = |number| {
+            let mut rng = ChaCha8Rng::seed_from_u64(seed);
+            rng.set_stream(number);
+            rng
+        };
+        let mut levels: Vec<_> = levels.iter().copied().filter(|s| !s.is_baseline()).collect();
+        levels.sort_unstable();
+        levels.dedup();
+        Self {
+            line_rng: stream(0),
+            level_rng: stream(1),
+            lines,
+            fixed: None,
+            levels,
+            recent: BTreeMap::new(),
+            observed_at: Nanos(0),
+            decks: HashMap::new(),
+            round: VecDeque::new(),
+            rounds: 0,
+        }
+    }
+
+    /// From now on, a planner for [`Lines::Fixed`] chooses this line.
+    pub fn fix(&mut self, line: LineId) {
+        self.fixed = Some(line);
+    }
+
+    /// Takes note of the samples that fell on each line since the last call; `now` is when they were read.
+    pub fn observe(&mut self, samples: &[(LineId, u64)], now: Nanos) {
+        let half_lives = now.since(self.observed_at).0 as f64 / HALF_LIFE.0 as f64;
+        self.observed_at = self.observed_at.max(now);
+        let fade = 0.5f64.powf(half_lives);
+        for weight in self.recent.values_mut() {
+            *weight *= fade;
+        }
+        for &(line, count) in samples.iter().filter(|(line, count)| line.is_some() && *count > 0) {
+            *self.recent.entry(line).or_insert(0.0) += count as f64;
+        }
+        // A line with less than a thousandth of a sample left is forgotten, so that the map does not grow for ever.
+        self.recent.retain(|_, weight| *weight > 1e-3);
+    }
+
+    /// Whether the next choice depends on what is sampled: then fresh counts should be read first.
+    #[must_use]
+    pub fn wants_samples(&self) -> bool {
+        self.lines == Lines::Sampled && self.round.is_empty()
+    }
+
+    /// Whether [`Self::choose`] would have an answer.
+    #[must_use]
+    pub fn can_choose(&self) -> bool {
+        !self.round.is_empty()
+            || match self.lines {
+                Lines::Fixed => self.fixed.is_some(),
+                Lines::Sampled => !self.recent.is_empty(),
+            }
+    }
+
+    /// The next experiment; `None` while no line has been sampled (or the fixed one is not known).
+    pub fn choose(&mut self) -> Option<Choice> {
+        if self.round.is_empty() {
+            let line = match self.lines {
+                Lines::Fixed => self.fixed?,
+                Lines::Sampled => self.draw_line()?,
+            };
+            self.begin_round(line);
+        }
+        self.round.pop_front()
+    }
+
+    /// A stretch of time at random between `at_least` and twice that: pauses of one length would lock step with
+    /// a periodic program.
+    pub fn jitter(&mut self, at_least: Nanos) -> Nanos {
+        Nanos(at_least.0.saturating_add(self.level_rng.random_range(0..=at_least.0)))
+    }
+
+    fn draw_line(&mut self) -> Option<LineId> {
+        let total: f64 = self.recent.values().sum();
+        let mut rest = self.line_rng.random_range(0.0..1.0) * total;
+        for (&line, &weight) in &self.recent {
+            if rest < weight {
+                return Some(line);
+            }
+            rest -= weight;
+        }
+        // Rounding can leave a rest after the last line.
+        self.recent.keys().next_back().copied()
+    }
+
+    fn begin_round(&mut self, line: LineId) {
+        self.rounds += 1;
+        let first = !self.decks.contains_key(&line);
+        let pairs = if first { FIRST_PAIRS.min(self.levels.len()).max(LATER_PAIRS) } else { LATER_PAIRS };
+        for _ in 0..pairs {
+            let mut pair = [Speedup::BASELINE, self.draw_level(line)];
+            pair.shuffle(&mut self.level_rng);
+            self.round.extend(pair.map(|speedup| Choice { line, speedup, round: self.rounds }));
+        }
+    }
+
+    fn draw_level(&mut self, line: LineId) -> Speedup {
+        let deck = self.decks.entry(line).or_default();
+        if deck.is_empty() {
+            *deck = shuffled_deck(&self.levels, &mut self.level_rng);
+        }
+        deck.pop().unwrap_or(Speedup::BASELINE)
+    }
+}
+
+/// A seed for a run that was given none: short enough to be typed, and exact in every JSON reader.
+#[must_use]
+pub fn random_seed() -> u64 {
+    u64::from(rand::random::<u32>())
+}
+
+/// All levels once, in an order in which each [`BANDS`] neighbours come from different parts of the range.
+fn shuffled_deck(sorted: &[Speedup], rng: &mut ChaCha8Rng) -> Vec<Speedup> {
+    let bands = BANDS.min(sorted.len());
+    let mut bands: Vec<Vec<Speedup>> = (0..bands)
+        .map(|b| sorted[b * sorted.len() / bands..(b + 1) * sorted.len() / bands].to_vec())
+        .collect();
+    for band in &mut bands {
+        band.shuffle(rng);
+    }
+    let mut deck = Vec::with_capacity(sorted.len());
+    while deck.len() < sorted.len() {
+        let mut turn: Vec<_> = bands.iter_mut().filter_map(Vec::pop).collect();
+        turn.shuffle(rng);
+        deck.extend(turn);
+    }
+    // It is drawn from its end, and the turns that lack a band are to come last.
+    deck.reverse();
+    deck
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,114 @@
+//! Where the profile goes: a new file, the old one moved aside.
+
+use anyhow::{Context, Result, bail};
+use nix::fcntl::{AT_FDCWD, RenameFlags, renameat2};
+use std::{
+    ffi::OsString,
+    fs::{self, File, OpenOptions},
+    io::ErrorKind,
+    path::{Path, PathBuf},
+};
+
+/// Opens `path` for a new profile. A file that is there already is renamed to `path.1`, or the first higher
+/// number that is free: it is never appended to, never overwritten. Devices and pipes are opened as they are.
+///
+/// # Errors
+/// When the folder does not exist or cannot be written, or `path` is a folder; the message says what to do.
+pub fn open_output(path: &Path) -> Result<File> {
+    match fs::metadata(path) {
+        Ok(found) if found.is_dir() => {
+            bail!(
+                "the profile cannot be written to {}: it is a folder; name a file in it with --output",
+                path.display()
+            )
+        }
+        Ok(found) if !found.is_file() => {
+            return OpenOptions::new().write(true).open(path).with_context(|| refused(path));
+        }
+        _ => {}
+    }
+    if fs::symlink_metadata(path).is_ok() {
+        move_aside(path)?;
+    }
+    OpenOptions::new().write(true).create_new(true).open(path).with_context(|| refused(path))
+}
+
+/// What to say when `path` could not be opened.
+fn refused(path: &Path) -> String {
+    let folder = match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent.display().to_string(),
+        _ => ".".into(),
+    };
+    format!(
+        "the profile cannot be written to {}; make a writable folder (`mkdir -p {folder}`) or name another place \
+         with --output",
+        path.display(),
+    )
+}
+
+fn move_aside(path: &Path) -> Result<()> {
+    for number in 1_u32.. {
+        let mut name = OsString::from(path);
+        name.push(format!(".{number}"));
+        let aside = PathBuf::from(name);
+        match rename_unless_there(path, &aside) {
+            Ok(()) => return Ok(()),
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+            Err(error) => {
+                return Err(error).with_context(|| {
+                    format!(
+                        "the old profile {} cannot be renamed to {}; name another place with --output",
+                        path.display(),
+                        aside.display()
+                    )
+                });
+            }
+        }
+    }
+    bail!("all names {}.N are taken; remove old profiles", path.display())
+}
+
+/// Renames without replacing, in one step where the file system can.
+fn rename_unless_there(from: &Path, to: &Path) -> std::io::Result<()> {
+    match renameat2(AT_FDCWD, from, AT_FDCWD, to, RenameFlags::RENAME_NOREPLACE) {
+        Err(nix::Error::EINVAL | nix::Error::ENOSYS) => match fs::symlink_metadata(to) {
+            Ok(_) => Err(ErrorKind::AlreadyExists.into()),
+            Err(_) => fs::rename(from, to),
+        },
+        other => other.map_err(Into::into),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    #[test]
+    fn an_old_profile_is_never_lost() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("profile.jsonl");
+        for round in ["one", "two", "three"] {
+            open_output(&path).unwrap().write_all(round.as_bytes()).unwrap();
+        }
+        let text = |name: &str| fs::read_to_string(folder.path().join(name)).unwrap();
+        assert_eq!(text("profile.jsonl"), "three");
+        assert_eq!(text("profile.jsonl.1"), "one");
+        assert_eq!(text("profile.jsonl.2"), "two");
+    }
+
+    #[test]
+    fn a_place_that_cannot_be_written_is_named_with_the_way_out() {
+        let folder = tempfile::tempdir().unwrap();
+        let missing = open_output(&folder.path().join("no/such/profile.jsonl")).unwrap_err();
+        assert!(format!("{missing:#}").contains("mkdir -p"), "{missing:#}");
+        let a_folder = open_output(folder.path()).unwrap_err();
+        assert!(format!("{a_folder:#}").contains("is a folder"), "{a_folder:#}");
+    }
+
+    #[test]
+    fn a_device_is_opened_as_it_is() {
+        open_output(Path::new("/dev/null")).unwrap().write_all(b"x").unwrap();
+        assert!(Path::new("/dev/null").exists());
+    }
+}

@@ -1,0 +1,120 @@
+//! From a spec to the places in files where probes go.
+
+use super::binaries::Binaries;
+use super::by_symbol;
+use super::spec::{Place, Spec};
+use crate::symbols::Module;
+use anyhow::{Context, Result, bail};
+use std::path::PathBuf;
+
+/// A place for a probe.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Site {
+    /// The file.
+    pub path: PathBuf,
+    /// Where in the file, bytes: what the kernel's uprobes want.
+    pub file_offset: u64,
+    /// ELF virtual address of the same place.
+    pub address: u64,
+    /// What stands there, for people.
+    pub what: String,
+}
+
+/// A progress point, ready to be attached.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Resolved {
+    /// What the reports call it.
+    pub name: String,
+    /// Where its visits are counted: at least one place, each once.
+    pub sites: Vec<Site>,
+    /// What the user should know, in one line: that several places are meant, for instance.
+    pub note: Option<String>,
+}
+
+/// A place within a module.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Found {
+    pub(crate) address: u64,
+    pub(crate) what: String,
+}
+
+/// Finds the places that a spec means.
+///
+/// # Errors
+/// When its binary cannot be found, nothing in it is meant (with the nearest names or lines), no probe can stand
+/// there, or this kind of point is not supported yet.
+pub fn resolve(spec: &Spec, binaries: &Binaries) -> Result<Resolved> {
+    let failed = || format!("progress point '{}' cannot be used", spec.name);
+    resolve_in(spec, binaries).with_context(failed)
+}
+
+fn resolve_in(spec: &Spec, binaries: &Binaries) -> Result<Resolved> {
+    let unsupported = |kind: &str| {
+        bail!("{kind} are not supported yet: name a function (SYMBOL) or a line (FILE:LINE) instead")
+    };
+    match &spec.place {
+        Place::Return { .. } => return unsupported("returns (SYMBOL%return)"),
+        Place::Usdt { .. } => return unsupported("USDT probes (usdt:PROVIDER:NAME)"),
+        Place::Syscall { .. } => return unsupported("system calls (syscall:NAME)"),
+        Place::Sampled { .. } => return unsupported("sampled points (sampled:FILE:LINE)"),
+        Place::Symbol { .. } | Place::Line { .. } => {}
+    }
+    let module = binaries.find(spec.binary.as_deref())?;
+    let found = match &spec.place {
+        Place::Symbol { symbol, offset } => by_symbol::find(&module, symbol, *offset)?,
+        _ => bail!("lines are not supported yet"),
+    };
+    let mut sites = found.into_iter().map(|found| site(&module, found)).collect::<Result<Vec<_>>>()?;
+    sites.sort_by_key(|site| site.address);
+    sites.dedup_by_key(|site| site.address);
+    let note = note(&spec.name, &sites);
+    Ok(Resolved { name: spec.name.clone(), sites, note })
+}
+
+fn site(module: &Module, found: Found) -> Result<Site> {
+    let Some(file_offset) = module.elf().file_offset(found.address) else {
+        bail!("'{}' in {} is not code: no probe can stand there", found.what, module.path().display());
+    };
+    Ok(Site { path: module.path().to_owned(), file_offset, address: found.address, what: found.what })
+}
+
+/// What is said of a point with several places.
+fn note(name: &str, sites: &[Site]) -> Option<String> {
+    const SHOWN: usize = 6;
+    if sites.len() < 2 {
+        return None;
+    }
+    let shown: Vec<&str> = sites.iter().take(SHOWN).map(|site| site.what.as_str()).collect();
+    let more = if sites.len() > SHOWN { format!(" and {} more", sites.len() - SHOWN) } else { String::new() };
+    Some(format!("'{name}' means {} places, all are counted: {}{more}", sites.len(), shown.join(", ")))
+}
+
+/// The names most like the one that was asked for, best first.
+pub(crate) fn nearest(name: &str, names: impl Iterator<Item = String>) -> Vec<String> {
+    const SHOWN: usize = 5;
+    const LIKE: f64 = 0.7;
+    let last = |name: &str| name.rsplit("::").next().unwrap_or(name).to_lowercase();
+    let (whole, end) = (name.to_lowercase(), last(name));
+    let likeness = |other: &str| {
+        let whole = strsim::jaro_winkler(&whole, &other.to_lowercase());
+        whole.max(strsim::jaro_winkler(&end, &last(other)))
+    };
+    let mut rated: Vec<(f64, String)> =
+        names.map(|other| (likeness(&other), other)).filter(|(like, _)| *like >= LIKE).collect();
+    rated.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
+    rated.dedup();
+    rated.into_iter().take(SHOWN).map(|(_, name)| name).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_likest_names_come_first() {
+        let names = ["parse_file", "parse_line", "app::proces", "main"];
+        let near = nearest("process", names.iter().map(|n| (*n).to_owned()));
+        assert_eq!(near.first().map(String::as_str), Some("app::proces"));
+        assert!(!near.contains(&"main".to_owned()));
+    }
+}

@@ -1,0 +1,203 @@
+//! A page of the line table: for each byte of code, the innermost line in scope.
+
+use super::Granularity;
+use super::demangle::demangle;
+use super::dwarf::Dwarf;
+use super::index::{Index, UnitRange};
+use super::lines::Lines;
+use super::names::Names;
+use super::scope::Scope;
+use super::table::SymbolTable;
+use super::unit::Unit;
+use coz_common::abi::LineEntry;
+use coz_common::lookup::PAGE_SIZE;
+use coz_common::units::LineId;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// Which line each byte of a stretch of at most a page belongs to.
+pub(crate) struct Painting {
+    begin: u64,
+    ids: Vec<u32>,
+}
+
+impl Painting {
+    /// A stretch without lines.
+    pub(crate) fn new(begin: u64, end: u64) -> Self {
+        let length = end.saturating_sub(begin).min(PAGE_SIZE);
+        Self { begin, ids: vec![0; length as usize] }
+    }
+
+    /// Gives the bytes from `from` to `to` to a line, except those that have one.
+    fn paint(&mut self, from: u64, to: u64, line: LineId) {
+        let index = |address: u64| (address.saturating_sub(self.begin) as usize).min(self.ids.len());
+        let (from, to) = (index(from), index(to));
+        if let Some(bytes) = self.ids.get_mut(from..to) {
+            bytes.iter_mut().filter(|id| **id == 0).for_each(|id| *id = line.0);
+        }
+    }
+
+    /// The stretches of equal lines: sorted, the first at 0, at least one.
+    pub(crate) fn entries(&self) -> Vec<LineEntry> {
+        let mut entries = vec![LineEntry { start: 0, line: self.ids.first().copied().unwrap_or(0) }];
+        for (start, pair) in (1..).zip(self.ids.windows(2)) {
+            if let [before, line] = *pair
+                && before != line
+            {
+                entries.push(LineEntry { start, line });
+            }
+        }
+        entries
+    }
+}
+
+/// Fills a painting from the symbol table.
+pub(crate) fn paint_symbols(painting: &mut Painting, table: &SymbolTable, scope: &Scope, lines: &mut Lines) {
+    let (begin, end) = (painting.begin, painting.begin.saturating_add(painting.ids.len() as u64));
+    for (from, to, function) in table.overlapping(begin, end) {
+        let name = demangle(&function.symbol);
+        if scope.function(&name)
+            && let Some(line) = lines.function(&name.into())
+        {
+            painting.paint(from, to, line);
+        }
+    }
+}
+
+/// Fills paintings from debug information.
+pub(crate) struct Attribution<'a> {
+    pub(crate) scope: &'a Scope,
+    pub(crate) granularity: Granularity,
+    pub(crate) names: Names<'a>,
+}
+
+impl<'a> Attribution<'a> {
+    pub(crate) fn new(
+        dwarf: &'a Dwarf<'a>,
+        index: &'a Index,
+        scope: &'a Scope,
+        granularity: Granularity,
+    ) -> Self {
+        Self { scope, granularity, names: Names::new(dwarf, index) }
+    }
+
+    /// Fills in the part that a unit describes.
+    pub(crate) fn paint(
+        &mut self,
+        painting: &mut Painting,
+        range: UnitRange,
+        unit: &Unit,
+        lines: &mut Lines,
+    ) {
+        let mut bounds = bounds(range, unit);
+        bounds.push(range.end);
+        let mut in_scope = HashMap::new();
+        let mut frames = Vec::new();
+        for pair in bounds.windows(2) {
+            let [from, to] = *pair else { continue };
+            unit.frames_at(from, &mut frames);
+            let line = match self.granularity {
+                Granularity::Line => self.line(range.unit, unit, from, &frames, &mut in_scope, lines),
+                Granularity::Function => self.function(range.unit, unit, &frames, lines),
+            };
+            if let Some(line) = line {
+                painting.paint(from, to, line);
+            }
+        }
+    }
+
+    /// The innermost line in scope: the line table's, else the call that was inlined, outwards.
+    fn line(
+        &mut self,
+        number: u32,
+        unit: &Unit,
+        address: u64,
+        frames: &[u32],
+        in_scope: &mut HashMap<u32, bool>,
+        lines: &mut Lines,
+    ) -> Option<LineId> {
+        let row = unit.row_at(address).map(|row| (row.file, row.line));
+        // Each call stands in the function around the inlined one.
+        let calls = frames.iter().enumerate().skip(1).rev().map(|(depth, frame)| {
+            let frame = unit.frames.get(*frame as usize);
+            (depth, frame.map(|frame| (frame.call_file, frame.call_line)))
+        });
+        for (depth, place) in std::iter::once((frames.len(), row)).chain(calls) {
+            let Some((file, line)) = place.filter(|(_, line)| *line != 0) else { continue };
+            let Some(path) = unit.file(file) else { continue };
+            let scope = self.scope;
+            if *in_scope.entry(file).or_insert_with(|| scope.source(path.as_ref().as_ref())) {
+                let frame = depth.checked_sub(1).and_then(|i| frames.get(i)).copied();
+                return lines.place(path, line, || self.name(number, unit, frame));
+            }
+        }
+        None
+    }
+
+    /// The innermost function that is declared in scope.
+    fn function(&mut self, number: u32, unit: &Unit, frames: &[u32], lines: &mut Lines) -> Option<LineId> {
+        for frame in frames.iter().rev() {
+            let Some(frame) = unit.frames.get(*frame as usize) else { continue };
+            let known = self.names.describe(number as usize, frame.entry);
+            let inside = match &known.file {
+                Some(file) => self.scope.source(file.as_ref().as_ref()),
+                None => !known.name.is_empty() && self.scope.function(&known.name),
+            };
+            match &known.file {
+                _ if !inside => {}
+                Some(file) if known.line != 0 => {
+                    return lines.place(file, known.line, || Arc::clone(&known.name));
+                }
+                _ => return lines.function(&known.name),
+            }
+        }
+        None
+    }
+
+    fn name(&mut self, number: u32, unit: &Unit, frame: Option<u32>) -> Arc<str> {
+        match frame.and_then(|frame| unit.frames.get(frame as usize)) {
+            Some(frame) => self.names.describe(number as usize, frame.entry).name,
+            None => Arc::from(""),
+        }
+    }
+}
+
+/// The addresses within a range at which the line or the frames change: sorted, the first is its begin.
+fn bounds(range: UnitRange, unit: &Unit) -> Vec<u64> {
+    let inside = |address: &u64| range.begin < *address && *address < range.end;
+    let first = unit.rows.partition_point(|row| row.address <= range.begin);
+    let rows = unit.rows.get(first..).unwrap_or_default().iter().map(|row| row.address).take_while(inside);
+    let mut bounds = vec![range.begin];
+    bounds.extend(rows);
+    for level in &unit.levels {
+        // Spans of a level do not overlap: the one before the first that begins inside may still end inside.
+        let first = level.partition_point(|span| span.begin <= range.begin).saturating_sub(1);
+        for span in level.get(first..).unwrap_or_default().iter().take_while(|span| span.begin < range.end) {
+            bounds.extend([span.begin, span.end].into_iter().filter(inside));
+        }
+    }
+    bounds.sort_unstable();
+    bounds.dedup();
+    bounds
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_painting_becomes_sorted_entries_that_cover_it() {
+        let mut painting = Painting::new(0x1000, 0x2000);
+        painting.paint(0x1010, 0x1020, LineId(3));
+        painting.paint(0x1018, 0x1030, LineId(4));
+        painting.paint(0x1ff0, 0x9000, LineId(5));
+        let entry = |start, line| LineEntry { start, line };
+        let expected = [entry(0, 0), entry(0x10, 3), entry(0x20, 4), entry(0x30, 0), entry(0xff0, 5)];
+        assert_eq!(painting.entries(), expected, "who comes first keeps the byte");
+    }
+
+    #[test]
+    fn an_empty_painting_is_one_stretch_without_a_line() {
+        assert_eq!(Painting::new(0, 4096).entries(), [LineEntry { start: 0, line: 0 }]);
+    }
+}

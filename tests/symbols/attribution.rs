@@ -1,0 +1,166 @@
+//! Pages of the line table against the sources, and against an independent reader of debug information.
+
+use crate::harness::{Table, Workshop, open, remark};
+use coz_common::units::LineId;
+use coz_user::symbols::{Detail, Granularity, Scope};
+use std::collections::BTreeSet;
+use std::path::Path;
+
+/// What `addr2line` (the crate) says of an address: the innermost frame in scope.
+fn oracle(loader: &addr2line::Loader, scope: &Scope, address: u64) -> Option<String> {
+    let mut frames = loader.find_frames(address).expect("readable");
+    while let Some(frame) = frames.next().expect("readable") {
+        let Some(place) = frame.location else { continue };
+        if let (Some(file), Some(line)) = (place.file, place.line)
+            && scope.source(Path::new(file))
+        {
+            let file = file.rsplit('/').next().unwrap_or(file);
+            return Some(format!("{file}:{line}"));
+        }
+    }
+    None
+}
+
+/// Every address of every function of the program's own code says the same as the oracle. Rows of line 0 are
+/// the one intended difference: we give them to the line before, so what the oracle leaves open is not compared.
+fn agrees_with_the_oracle(path: &Path) {
+    let (module, scope) = (open(path), Scope::default());
+    let loader = addr2line::Loader::new(path).expect("readable");
+    let mut table = Table::new(&module, Granularity::Line);
+    let (mut compared, mut differ) = (0, Vec::new());
+    for function in module.symbols().functions() {
+        for address in function.address..function.address + function.size {
+            let Ok(Some(place)) = loader.find_location(address) else { continue };
+            if place.line.is_none() {
+                continue;
+            }
+            let (ours, theirs) =
+                (table.at(address).map(|(place, _)| place), oracle(&loader, &scope, address));
+            compared += 1;
+            if ours != theirs {
+                differ.push(format!("{address:#x} in {}: {ours:?}, not {theirs:?}", function.symbol));
+            }
+        }
+    }
+    assert!(compared > 100, "only {compared} addresses had a line in {}", path.display());
+    assert!(
+        differ.is_empty(),
+        "{}: {} of {compared} differ: {:#?}",
+        path.display(),
+        differ.len(),
+        &differ[..differ.len().min(10)]
+    );
+}
+
+#[test]
+fn c_agrees_with_the_oracle_in_every_format() {
+    let shop = Workshop::new();
+    for (name, flags) in [
+        ("dwarf4", &["-O2", "-g", "-gdwarf-4"][..]),
+        ("dwarf5", &["-O2", "-g", "-gdwarf-5"]),
+        ("dwarf3", &["-O2", "-g", "-gdwarf-3", "-gstrict-dwarf"]),
+        ("o0", &["-O0", "-g"]),
+        ("o3", &["-O3", "-g"]),
+        ("g1", &["-O2", "-g1"]),
+        ("gz", &["-O2", "-g", "-gz=zlib"]),
+        ("nopie", &["-O2", "-g", "-no-pie"]),
+        ("static", &["-O2", "-g", "-static"]),
+        ("lto", &["-O2", "-g", "-flto"]),
+        ("sections", &["-O2", "-g", "-ffunction-sections", "-Wl,--gc-sections"]),
+    ] {
+        let path = shop.compile("plain.c", name, flags);
+        assert_eq!(open(&path).detail(), Detail::Lines, "{name}");
+        agrees_with_the_oracle(&path);
+    }
+}
+
+#[test]
+fn cpp_agrees_with_the_oracle() {
+    let shop = Workshop::new();
+    agrees_with_the_oracle(&shop.compile("names.cpp", "o2", &["-O2", "-g"]));
+    agrees_with_the_oracle(&shop.compile("names.cpp", "o0", &["-O0", "-g", "-gdwarf-4"]));
+}
+
+#[test]
+fn rust_agrees_with_the_oracle() {
+    let shop = Workshop::new();
+    agrees_with_the_oracle(&shop.compile("iter.rs", "debug", &["-g"]));
+    agrees_with_the_oracle(&shop.compile("iter.rs", "opt", &["-g", "-O"]));
+    agrees_with_the_oracle(&shop.compile(
+        "iter.rs",
+        "tables",
+        &["-Cdebuginfo=line-tables-only", "-O", "-Clto"],
+    ));
+}
+
+#[test]
+fn inlined_code_belongs_to_its_innermost_line_in_scope() {
+    let shop = Workshop::new();
+    let path = shop.compile("plain.c", "app", &["-O2", "-g"]);
+    let places = |scope: Scope| -> BTreeSet<(String, String)> {
+        let module = coz_user::symbols::Module::open(&path, &scope, &[]).expect("ELF");
+        Table::new(&module, Granularity::Line).of_function("work").into_iter().flatten().collect()
+    };
+    let mix = (format!("inline.h:{}", remark("inline.h", "mix")), "mix".to_owned());
+    assert!(places(Scope::default()).contains(&mix), "the header's own line, in the inlined function");
+
+    let without = places(Scope::new(&["!inline.h"], &[]).expect("a glob"));
+    assert!(!without.iter().any(|(place, _)| place.starts_with("inline.h")), "{without:?}");
+    for call in ["twice first", "twice second"] {
+        let call = (format!("plain.c:{}", remark("plain.c", call)), "twice".to_owned());
+        assert!(without.contains(&call), "the call that was inlined: {call:?} in {without:?}");
+    }
+}
+
+#[test]
+fn rust_iterators_count_for_the_line_that_uses_them() {
+    let shop = Workshop::new();
+    for flags in [&["-g", "-O"][..], &["-g"]] {
+        let path = shop.compile("iter.rs", "app", flags);
+        let module = open(&path);
+        let mut table = Table::new(&module, Granularity::Line);
+        let places = table.of_function("engine::sum_squares");
+        assert!(places.iter().all(Option::is_some), "no address of the user's function is out of scope");
+        let known: BTreeSet<_> = places.into_iter().flatten().collect();
+        assert!(known.iter().all(|(place, _)| place.starts_with("iter.rs:")), "{known:?}");
+        assert!(known.iter().any(|(_, function)| function.contains("sum_squares")), "{known:?}");
+        if flags.len() == 2 {
+            let square = format!("iter.rs:{}", remark("iter.rs", "square"));
+            assert!(known.iter().any(|(place, _)| *place == square), "closures that were inlined: {known:?}");
+        }
+    }
+}
+
+#[test]
+fn single_addresses_say_what_their_page_says() {
+    let shop = Workshop::new();
+    let path = shop.compile("plain.c", "app", &["-O2", "-g"]);
+    let module = open(&path);
+    let mut table = Table::new(&module, Granularity::Line);
+    let work = module.symbols().functions().iter().find(|f| f.symbol == "work").expect("work").clone();
+    for address in work.address - 64..work.address + work.size + 64 {
+        let page = table.id(address);
+        let alone = module.resolve(address, Granularity::Line, &mut table.lines);
+        assert_eq!(alone.unwrap_or(LineId::NONE), page, "{address:#x}");
+    }
+}
+
+#[test]
+fn functions_are_told_apart_with_and_without_debug_information() {
+    let shop = Workshop::new();
+    let path = shop.compile("plain.c", "app", &["-O2", "-g"]);
+    let module = open(&path);
+    let known: BTreeSet<_> =
+        Table::new(&module, Granularity::Function).of_function("work").into_iter().flatten().collect();
+    let functions: Vec<&str> = known.iter().map(|(_, function)| function.as_str()).collect();
+    assert!(functions.contains(&"work") && functions.contains(&"mix"), "{known:?}");
+
+    let path = shop.compile("plain.c", "bare", &["-O2"]);
+    let module = open(&path);
+    let known: BTreeSet<_> = Table::new(&module, Granularity::Line).of_function("work").into_iter().collect();
+    assert_eq!(known, BTreeSet::from([Some(("work".to_owned(), "work".to_owned()))]));
+    let Detail::Functions { why } = module.detail() else { panic!("functions") };
+    assert_eq!(why, "has no debug information");
+    let mut table = Table::new(&module, Granularity::Line);
+    assert!(table.of_function("_start").iter().all(Option::is_none), "the C runtime is out of scope");
+}

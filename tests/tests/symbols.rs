@@ -1,0 +1,6 @@
+//! Symbols and points on real binaries, compiled here by gcc, g++ and rustc.
+
+#[path = "../symbols/attribution.rs"]
+mod attribution;
+#[path = "../symbols/harness.rs"]
+mod harness;
