@@ -9,6 +9,7 @@ pub mod demo;
 pub mod ebpf;
 pub mod programs;
 pub mod sh;
+pub mod test;
 pub mod truth;
 
 /// Path of the profiler: the one that `COZ_BPF_BIN` names, or a fresh build.

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
-use xtask::{demo, ebpf, truth};
+use xtask::{demo, ebpf, test, truth};
 
 #[derive(Parser)]
 #[command(name = "cargo xtask", about = "The repository's own commands", disable_help_subcommand = true)]
@@ -24,6 +24,8 @@ enum Command {
         #[arg(long, value_enum, default_value = "auto")]
         with: ebpf::Way,
     },
+    /// Run every check and test; the root tests need root
+    Test(test::Options),
     /// Profile the bundled job server and print the report: about a minute, needs root (through sudo if need be)
     Demo,
     /// Compare predictions with the truth, measured by really shortening the line; needs root
@@ -44,6 +46,7 @@ fn run(command: Command) -> Result<()> {
     match command {
         Command::BuildEbpf { check: true, with } => ebpf::check(with),
         Command::BuildEbpf { check: false, with } => ebpf::build(with),
+        Command::Test(options) => test::run(&options),
         Command::Demo => demo::run(),
         Command::Truth(options) => truth::run(&options),
     }

@@ -57,27 +57,14 @@ impl Outcome {
 }
 
 impl Program {
-    /// Builds the program of this name in `target/programs`, unless it is newer than its sources.
+    /// Compiles the program of this name and measures how fast it works on this machine.
     ///
     /// # Errors
-    /// When there is no such program, no compiler, or it does not compile.
+    /// As [`compile`]; when it does not run.
     pub fn build(name: &str) -> Result<Self> {
-        let sources = sh::root().join("tests/programs");
-        let folder = sh::target_dir().join("programs");
-        fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
-        let path = folder.join(name);
-        let (c, rust) = (sources.join(format!("{name}.c")), sources.join(format!("{name}.rs")));
-        let source = if c.is_file() { c } else { rust };
-        ensure!(source.is_file(), "there is no program `{name}` in {}", sources.display());
-        if newest(&sources)? >= modified(&path).unwrap_or(SystemTime::UNIX_EPOCH) {
-            // Made beside and moved: another process may be running the old one.
-            let fresh = folder.join(format!("{name}.{}", std::process::id()));
-            sh::run(&mut compiler(&source, &fresh)?)?;
-            fs::rename(&fresh, &path).with_context(|| format!("cannot write {}", path.display()))?;
-        }
-        let mut program = Self { name: name.to_owned(), path, source, speed: String::new() };
-        program.speed = sh::output(Command::new(&program.path).arg("--calibrate"))?.trim().to_owned();
-        Ok(program)
+        let (path, source) = (compile(name)?, source(name)?);
+        let speed = sh::output(Command::new(&path).arg("--calibrate"))?.trim().to_owned();
+        Ok(Self { name: name.to_owned(), path, source, speed })
     }
 
     /// `FILE:LINE` of the line that carries the marker comment `// COZ: MARKER`.
@@ -113,6 +100,34 @@ impl Program {
         command.args(["--shrink", &shrink.to_string(), "--seconds", &seconds.to_string()]);
         Outcome::parse(&sh::output(&mut command)?).with_context(|| format!("`{}`", sh::shown(&command)))
     }
+}
+
+fn folder() -> PathBuf {
+    sh::root().join("tests/programs")
+}
+
+fn source(name: &str) -> Result<PathBuf> {
+    let found = ["c", "rs"].map(|extension| folder().join(format!("{name}.{extension}")));
+    let found = found.into_iter().find(|source| source.is_file());
+    found.with_context(|| format!("there is no program `{name}` in {}", folder().display()))
+}
+
+/// Compiles the program of this name to `target/programs`, unless it is newer than its sources; its path.
+///
+/// # Errors
+/// When there is no such program, no compiler, or it does not compile.
+pub fn compile(name: &str) -> Result<PathBuf> {
+    let source = source(name)?;
+    let output = sh::target_dir().join("programs");
+    fs::create_dir_all(&output).with_context(|| format!("cannot create {}", output.display()))?;
+    let path = output.join(name);
+    if newest(&folder())? >= modified(&path).unwrap_or(SystemTime::UNIX_EPOCH) {
+        // Made beside and moved: another process may be running the old one.
+        let fresh = output.join(format!("{name}.{}", std::process::id()));
+        sh::run(&mut compiler(&source, &fresh)?)?;
+        fs::rename(&fresh, &path).with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    Ok(path)
 }
 
 fn compiler(source: &Path, output: &Path) -> Result<Command> {

@@ -1,0 +1,44 @@
+//! What the kernel holds of BPF: the lists must be the same before and after a run.
+
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+/// Every BPF program, map and link that is loaded, as `kind id name`.
+///
+/// # Panics
+/// When they cannot be listed: not root, or no BPF. Such a test has failed, it is not skipped.
+pub fn objects() -> BTreeSet<String> {
+    let programs = aya::programs::loaded_programs().map(|program| {
+        let program = program.expect("programs can be listed (root is needed)");
+        format!("program {} {}", program.id(), program.name_as_str().unwrap_or_default())
+    });
+    let maps = aya::maps::loaded_maps().map(|map| {
+        let map = map.expect("maps can be listed (root is needed)");
+        format!("map {} {}", map.id(), map.name_as_str().unwrap_or_default())
+    });
+    let links = aya::programs::loaded_links().map(|link| {
+        let link = link.expect("links can be listed (root is needed)");
+        format!("link {} of program {}", link.id(), link.program_id())
+    });
+    programs.chain(maps).chain(links).collect()
+}
+
+/// Fails unless the kernel soon holds again what it held `before`: it frees things a little later.
+///
+/// # Panics
+/// When something is left or missing after five seconds.
+pub fn assert_same_as(before: &BTreeSet<String>) {
+    let deadline = Instant::now() + Duration::from_secs(5);
+    loop {
+        let now = objects();
+        if &now == before {
+            return;
+        }
+        if Instant::now() > deadline {
+            let left: Vec<_> = now.difference(before).collect();
+            let gone: Vec<_> = before.difference(&now).collect();
+            panic!("left in the kernel: {left:#?}; gone from it: {gone:#?}");
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    }
+}
