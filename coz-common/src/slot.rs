@@ -114,6 +114,8 @@ pub struct TargetWords<'a, A: Atomics> {
     pub acked: &'a A::U32,
     /// `TargetSlot::paying`.
     pub paying: &'a A::U32,
+    /// `TargetSlot::ended_at`.
+    pub ended_at: &'a A::U64,
 }
 
 /// How many bits of `Global::required` are the delay; the rest is the low part of the epoch's number.
@@ -225,13 +227,16 @@ impl Payment {
     }
 
     /// Ends the payment without an answer: no signal was behind it.
-    pub fn end<A: Atomics>(self, target: &TargetWords<'_, A>) {
+    /// `now`: CPU time from here on is the program's again.
+    pub fn end<A: Atomics>(self, target: &TargetWords<'_, A>, now: Nanos) {
+        target.ended_at.set(now.0, Relaxed);
         target.paying.set(0, Release);
     }
 
     /// Ends the payment and answers the signal that was pending at its beginning. Last of all: who sees the
     /// answer sees the payment.
-    pub fn answer<A: Atomics>(self, target: &TargetWords<'_, A>) {
+    pub fn answer<A: Atomics>(self, target: &TargetWords<'_, A>, now: Nanos) {
+        target.ended_at.set(now.0, Relaxed);
         target.paying.set(0, Release);
         target.acked.set(self.sent, Release);
     }

@@ -152,6 +152,7 @@ impl Slot {
                 paid: word64(PAYMENTS, base + offset_of!(TargetSlot, paid)),
                 acked: word32(PAYMENTS, base + offset_of!(TargetSlot, acked)),
                 paying: word32(PAYMENTS, base + offset_of!(TargetSlot, paying)),
+                ended_at: word64(PAYMENTS, base + offset_of!(TargetSlot, ended_at)),
             }
         }
     }

@@ -56,8 +56,9 @@ fn settle(slot: Slot, asked: bool) {
     }
     slack.restore();
     // What the last steps took is paid time too.
-    payment.publish(&kernel, &target, Nanos(sys::now()));
-    if asked { payment.answer(&target) } else { payment.end(&target) }
+    let now = Nanos(sys::now());
+    payment.publish(&kernel, &target, now);
+    if asked { payment.answer(&target, now) } else { payment.end(&target, now) }
 }
 
 /// Lets `debt` pass, or one slice of it.

@@ -92,6 +92,7 @@ impl<W: Write> Recorder<W> {
 fn why(why: Why) -> record::Why {
     match why {
         Why::Truncated => record::Why::Truncated,
+        Why::Interrupted => record::Why::Interrupted,
         Why::NoTime => record::Why::NoTime,
         Why::NoVisits => record::Why::NoVisits,
         Why::LostSamples => record::Why::LostSamples,

@@ -126,8 +126,8 @@ pub fn prepare(config: &RunConfig) -> Result<Ready> {
         let (listener, name) = Listener::bind().context("cannot open the registration socket")?;
         identity::set(&mut environment, SOCKET_ENV, name.as_ref());
         identity::prepend(&mut environment, "LD_PRELOAD", format!("/proc/self/fd/{number}").as_ref());
-        let maps = kernel.shared_maps()?;
-        let shim = memfd.try_clone().context("cannot copy the shim's descriptor")?;
+        let maps = kernel.shared_maps()?.map(Arc::new);
+        let shim = Arc::new(memfd.try_clone().context("cannot copy the shim's descriptor")?);
         door = Some((listener, Door { maps, shim, signal: SIGNAL, uid: identity.uid, news }));
     }
     let arguments: Vec<OsString> = config.program[1..].to_vec();
