@@ -371,6 +371,9 @@ impl Session {
 
     fn write_end(&mut self, end: Nanos) -> Result<()> {
         let stats = self.ready.kernel.stats()?;
+        if self.config.talk.verbose > 0 {
+            eprintln!("coz-bpf: kernel side: {stats}");
+        }
         let visits = self.ready.points.visits(&self.ready.kernel)?.iter().map(|point| point.visits).sum();
         let mut notices = std::mem::take(&mut self.ready.notices);
         for module in self.ready.attribution.modules() {

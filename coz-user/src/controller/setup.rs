@@ -136,9 +136,7 @@ pub fn prepare(config: &RunConfig) -> Result<Ready> {
     let suspended = Suspended::spawn(&LaunchSpec { file, argv, environment, identity: &identity, inherit })
         .map_err(launch_failure)?;
 
-    let pid = suspended.pid() as u32;
-    let namespace = process::pid_namespace(suspended.pid())?.context("the target ended while it was suspended")?;
-    kernel.adopt(pid, pid, namespace, pid)?;
+    kernel.follow(suspended.pid() as u32);
     kernel.attach_scheduler()?;
     for (number, point) in resolved_points.iter().enumerate() {
         for site in &point.sites {
