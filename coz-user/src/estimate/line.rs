@@ -3,9 +3,10 @@
 use super::{
     Settings,
     curve::{Basis, SUMMARY},
-    interval::{self, Residuals},
+    interval, outliers,
     phase::{self, Correction},
-    regression::{self, Fit},
+    regression::Fit,
+    residuals::Residuals,
     series::{Series, Trial},
     verdict::Verdict,
 };
@@ -114,7 +115,7 @@ pub fn estimate(series: &Series, run: Option<phase::Run>, settings: &Settings) -
     different.sort_unstable();
     different.dedup();
     let basis = Basis::for_speedups(&speedups);
-    let keep = regression::keep(trials, &basis, series.kind);
+    let keep = outliers::keep(trials, &basis, series.kind);
     let fit = Fit::new(trials, &keep, &basis, series.kind);
     let straight = Fit::new(trials, &keep, &Basis::straight(), series.kind);
     let baseline = trials.iter().any(|t| t.is_baseline() && t.visits > 0.0);

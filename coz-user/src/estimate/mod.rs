@@ -5,16 +5,19 @@
 //! baselines (speedup 0), and `effect(s) = (p0 - p(s)) / p0`, as in Curtsinger and Berger, "Coz: finding code
 //! that counts with causal profiling", SOSP 2015.
 //!
-//! * [`series`] sorts experiments into trials, [`regression`] fits the curve and finds wild trials,
-//!   [`curve`] says what shape it may have, [`interval`] how sure it is, [`phase`] what it means for the whole
-//!   run, [`verdict`] what follows when many lines are looked at, [`rank`] which comes first.
+//! * [`series`] sorts experiments into trials, [`outliers`] finds those that went wrong, [`regression`] fits the
+//!   curve, [`curve`] says what shape it may have, [`residuals`] and [`interval`] how sure it is, [`phase`] what
+//!   it means for the whole run, [`verdict`] what follows when many lines are looked at, [`rank`] which comes first;
+//!   [`line`](mod@line) puts them together.
 
 pub mod curve;
 pub mod interval;
 pub mod line;
+pub mod outliers;
 pub mod phase;
 pub mod rank;
 pub mod regression;
+pub mod residuals;
 pub mod series;
 #[cfg(test)]
 pub(crate) mod simulate;

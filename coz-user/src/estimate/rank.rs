@@ -1,12 +1,12 @@
 //! Which line comes first.
 
-use super::Line;
+use super::{Line, Verdict};
 use std::{cmp::Ordering, str::FromStr};
 
 /// Order of the report.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Sort {
-    /// The steepest curve first.
+    /// The steepest curve first: of the lines worth optimising, then of those not decided, then of the contended.
     #[default]
     Slope,
     /// The largest effect first.
@@ -28,7 +28,8 @@ impl FromStr for Sort {
     }
 }
 
-/// Sorts the lines. Lines that are hidden by default come last, whatever the order; ties go by location and
+/// Sorts the lines, whose verdicts must be set: a slope that nothing is known about yet, however steep, does not stand
+/// above one that is sure. Lines that are hidden by default come last, whatever the order; ties go by location and
 /// point, so that the same profile gives the same report.
 pub fn sort(lines: &mut [Line], by: Sort) {
     let key = |line: &Line| match by {
@@ -36,10 +37,16 @@ pub fn sort(lines: &mut [Line], by: Sort) {
         Sort::Effect => line.max_effect.unwrap_or(f64::NEG_INFINITY),
         Sort::Samples => line.samples as f64,
     };
+    let class = |line: &Line| match (by, line.verdict) {
+        (Sort::Slope, Verdict::Optimize) => 0,
+        (Sort::Slope, Verdict::Contention) => 2,
+        _ => 1,
+    };
     lines.sort_by(|a, b| {
         a.hidden
             .is_some()
             .cmp(&b.hidden.is_some())
+            .then(class(a).cmp(&class(b)))
             .then(key(b).partial_cmp(&key(a)).unwrap_or(Ordering::Equal))
             .then_with(|| a.location.cmp(&b.location))
             .then_with(|| a.point.cmp(&b.point))
@@ -74,6 +81,10 @@ mod tests {
         assert_eq!(order(Sort::Slope), "bdac");
         assert_eq!(order(Sort::Effect), "abdc");
         assert_eq!(order(Sort::Samples), "dbac");
+        lines[0].verdict = Verdict::Optimize;
+        let optimise = lines[0].location.clone();
+        sort(&mut lines, Sort::Slope);
+        assert_eq!(lines[0].location, optimise, "what is sure comes before what may be");
         assert!("size".parse::<Sort>().is_err());
     }
 }

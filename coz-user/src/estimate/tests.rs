@@ -156,7 +156,7 @@ fn a_line_that_is_hot_in_one_phase_is_corrected_for_the_other() {
         assert!((hot.phase_factor - 0.5).abs() < 0.05, "{}", hot.phase_factor);
         errors.push((at(hot, 1000).effect - program.truth(0, 1.0)).abs());
     }
-    let error = regression::median(errors);
+    let error = outliers::median(errors);
     assert!(error < 0.03, "{error}");
 }
 

@@ -34,7 +34,8 @@ fn heading(text: &str, code: &str, report: &Report<'_>) -> String {
 fn summary(report: &Report<'_>) -> Option<String> {
     let runtime = report.profile.runtime.as_ref()?;
     let health = &runtime.health;
-    let mut parts = vec![plural(health.samples as usize, "sample")];
+    let attributed = report.estimate.samples.iter().fold(0_u64, |n, s| n.saturating_add(s.samples.count));
+    let mut parts = vec![plural(health.samples.max(attributed) as usize, "sample")];
     if health.owed_ns > 0 {
         let paid = 100.0 * health.paid_ns as f64 / health.owed_ns as f64;
         parts.push(format!("{paid:.0} % of the delays paid"));

@@ -42,29 +42,36 @@ pub(super) fn lines(lines: &[&Line], options: &Options, sources: &mut Sources) -
     header.extend(wide.then_some(("curve", Left)));
     header.push(("verdict", Left));
     let mut table = table(options, &header);
-    // All other columns with their padding: rank, samples, effects, curve, verdict.
-    let others = 4 + 9 + shown.len() * 12 + usize::from(wide) * 7 + 12 + 2;
-    let room = options.style.width.saturating_sub(others).max(12);
     let range = spark::range(lines);
-    for (i, line) in lines.iter().enumerate() {
-        let mut row = vec![
-            Cell::new(i + 1).set_alignment(Right),
-            Cell::new(describe(
-                &line.location,
-                line.function.as_deref(),
-                &line.source,
-                room,
-                options,
-                sources,
-            )),
-            Cell::new(format!("{:.1} %", 100.0 * line.share)).set_alignment(Right),
-        ];
-        row.extend(shown.iter().map(|&permille| {
-            let level = line.summary.iter().find(|l| l.permille == permille);
-            Cell::new(level.map_or_else(|| "–".to_owned(), effect)).set_alignment(Right)
-        }));
-        row.extend(wide.then(|| Cell::new(spark::line(&line.summary, range))));
-        row.push(verdict(line, options));
+    let cells: Vec<Vec<String>> = lines
+        .iter()
+        .map(|line| {
+            let mut row = vec![format!("{:.1} %", 100.0 * line.share)];
+            row.extend(shown.iter().map(|&permille| {
+                let level = line.summary.iter().find(|l| l.permille == permille);
+                level.map_or_else(|| "–".to_owned(), effect)
+            }));
+            row.extend(wide.then(|| spark::line(&line.summary, range)));
+            row.push(verdict(line));
+            row
+        })
+        .collect();
+    let width = |text: &str| text.lines().map(|l| l.chars().count()).max().unwrap_or(0);
+    let columns = header.len() - 2;
+    let others: usize = (0..columns)
+        .map(|i| cells.iter().map(|row| width(&row[i])).chain([width(header[i + 2].0)]).max().unwrap_or(0))
+        .sum();
+    // Every column has a blank on both sides; the rank takes two more.
+    let room = options.style.width.saturating_sub(others + 2 * header.len() + 2).max(12);
+    for (i, (line, cells)) in lines.iter().zip(cells).enumerate() {
+        let text = describe(&line.location, line.function.as_deref(), &line.source, room, options, sources);
+        let mut row = vec![Cell::new(i + 1).set_alignment(Right), Cell::new(text)];
+        row.extend(
+            cells.into_iter().zip(&header[2..]).map(|(text, (_, side))| Cell::new(text).set_alignment(*side)),
+        );
+        if let Some(last) = row.pop() {
+            row.push(painted(last, line.verdict, options));
+        }
         table.add_row(row);
     }
     trimmed(&table)
@@ -110,10 +117,14 @@ fn describe(
     text
 }
 
+/// An interval wider than this, in units of effect, says nothing.
+const UNSURE: f64 = 2.0;
+
 /// The effect, and below it the interval.
 fn effect(level: &Level) -> String {
     let value = format!("{} %", signed(whole(level.effect)));
     match level.low.zip(level.high) {
+        Some((low, high)) if high - low > UNSURE => "unsure".to_owned(),
         Some((low, high)) => format!("{value}\n{} to {}", whole(low), whole(high)),
         None => format!("{value}\nunsure"),
     }
@@ -129,18 +140,21 @@ fn whole(share: f64) -> i64 {
     (100.0 * share).clamp(-999.0, 999.0).round() as i64
 }
 
-fn verdict(line: &Line, options: &Options) -> Cell {
-    let mut text = line.verdict.to_string();
+fn verdict(line: &Line) -> String {
     if line.hidden.is_some() {
-        text.push_str("\n(few data)");
+        format!("{}\n(few data)", line.verdict)
     } else if line.phase_factor != 1.0 {
-        text.push_str(&format!("\n(phase ×{:.2})", line.phase_factor));
+        format!("{}\n(phase ×{:.2})", line.verdict, line.phase_factor)
+    } else {
+        line.verdict.to_string()
     }
-    let cell = Cell::new(text);
+}
+
+fn painted(cell: Cell, verdict: Verdict, options: &Options) -> Cell {
     if !options.style.color {
         return cell;
     }
-    match line.verdict {
+    match verdict {
         Verdict::Optimize => cell.fg(Color::Green).add_attribute(Attribute::Bold),
         Verdict::Contention => cell.fg(Color::Red),
         Verdict::Flat => cell.add_attribute(Attribute::Dim),

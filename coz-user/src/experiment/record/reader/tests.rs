@@ -106,6 +106,7 @@ fn files_of_coz_are_read() {
     let profile = parse(json.as_bytes()).unwrap();
     assert_eq!((profile.runs, profile.experiments.len()), (2, 3));
     assert_eq!(profile.samples[0].count, 16, "running totals are not added up, runs are");
+    assert_eq!(profile.runtime.as_ref().map(|r| r.time), Some(2070));
     let wrapped = &profile.experiments[1].experiment;
     assert_eq!(
         (wrapped.valid, wrapped.why),
