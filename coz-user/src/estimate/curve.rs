@@ -32,9 +32,9 @@ impl Basis {
     }
 
     /// The finest spline that these speedups (0.0 to 1.0, zeros ignored, repeated as often as measured) can
-    /// carry: every piece has two different speedups and, on average, three trials, or five where there are more than two
-    /// pieces. One bend is granted early, since a straight line through a curve that bends is far off; more bends
-    /// widen the intervals more than they mend.
+    /// carry: every piece has two different speedups and, on average, three trials, or five where there are
+    /// more than two pieces. One bend is granted early, since a straight line through a curve that bends is
+    /// far off; more bends widen the intervals more than they mend.
     #[must_use]
     pub fn for_speedups(speedups: &[f64]) -> Self {
         let mut levels: Vec<f64> = speedups.iter().copied().filter(|&s| s > 0.0).collect();

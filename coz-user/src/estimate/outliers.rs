@@ -1,14 +1,16 @@
 //! Trials that went wrong.
 //!
-//! Now and then an experiment goes wrong by tens of points (a CPU stolen, a bad placement),
-//! always towards slowness. Such a trial is rare, lies alone in time and far out; a phase of the program is also far out, but it is neither rare nor scattered. So only slow,
-//! scattered trials are left out, judged by the median absolute deviation (Hampel, "The influence curve and its role in robust
-//! estimation", JASA 69, 1974), and only if they are few; else all are kept and the interval says how unsure that is.
+//! Now and then an experiment goes wrong by tens of points (a CPU stolen, a bad placement), always towards
+//! slowness. Such a trial is rare, lies alone in time and far out; a phase of the program is also far out,
+//! but it is neither rare nor scattered. So only slow, scattered trials are left out, judged by the median
+//! absolute deviation (Hampel, "The influence curve and its role in robust estimation", JASA 69, 1974), and
+//! only if they are few; else all are kept and the interval says how unsure that is.
 
 use super::{curve::Basis, regression::Fit, series::Trial};
 use crate::experiment::record::PointKind;
 
-/// How many deviations away a slow trial must be to be taken for a mishap: of normal ones, two in ten thousand are.
+/// How many deviations away a slow trial must be to be taken for a mishap: of normal ones, two in ten
+/// thousand are.
 const FAR: f64 = 3.5;
 /// By how many points of effect it must be off at least: what is nearer does no harm.
 const HARMFUL: f64 = 0.1;

@@ -1,10 +1,10 @@
 //! From the time in which a line runs to the whole run.
 //!
 //! A line is measured while it runs; if it runs only in a part of the program, its effect on the whole run is
-//! smaller. Curtsinger and Berger (section 2.5 there, "phase correction") multiply the effect by
-//! `(t_obs / s_obs) * (s / T)`: `s_obs` of the line's samples fell into `t_obs` of experiments on it, `s` into the whole run of
-//! length `T`. Both ratios are taken from time without delays, and as CPU time instead of numbers of samples: under delay
-//! effective time shrinks while samples do not, which would pass for a phase.
+//! smaller. Curtsinger and Berger (section 2.5 there, "phase correction") multiply the effect by `(t_obs /
+//! s_obs) * (s / T)`: `s_obs` of the line's samples fell into `t_obs` of experiments on it, `s` into the
+//! whole run of length `T`. Both ratios are taken from time without delays, and as CPU time instead of
+//! numbers of samples: under delay effective time shrinks while samples do not, which would pass for a phase.
 
 use super::series::Trial;
 

@@ -6,7 +6,8 @@ use std::{cmp::Ordering, str::FromStr};
 /// Order of the report.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Sort {
-    /// The steepest curve first: of the lines worth optimising, then of those not decided, then of the contended.
+    /// The steepest curve first: of the lines worth optimising, then of those not decided, then of the
+    /// contended.
     #[default]
     Slope,
     /// The largest effect first.
@@ -28,9 +29,9 @@ impl FromStr for Sort {
     }
 }
 
-/// Sorts the lines, whose verdicts must be set: a slope that nothing is known about yet, however steep, does not stand
-/// above one that is sure. Lines that are hidden by default come last, whatever the order; ties go by location and
-/// point, so that the same profile gives the same report.
+/// Sorts the lines, whose verdicts must be set: a slope that nothing is known about yet, however steep, does
+/// not stand above one that is sure. Lines that are hidden by default come last, whatever the order; ties go
+/// by location and point, so that the same profile gives the same report.
 pub fn sort(lines: &mut [Line], by: Sort) {
     let key = |line: &Line| match by {
         Sort::Slope => line.slope.map_or(f64::NEG_INFINITY, |slope| slope.value),

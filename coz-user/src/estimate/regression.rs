@@ -1,11 +1,11 @@
 //! The curve through a line's trials.
 //!
 //! **Ratio of sums.** `p0 = sum(cost) / sum(visits)` over the baselines; the curve `f` solves
-//! `sum_i w_i b_k(s_i) (p0 (1 - f(s_i)) visits_i - cost_i) = 0` for each element `b_k` of its basis. At one speedup alone that
-//! is the ratio of sums again; `E[cost - p visits] = 0` however few visits there are, while the mean of single
-//! ratios is biased by `1/visits` (Cochran, "Sampling techniques", 3rd ed. 1977, chapter 6).
-//! The weight `w = 1 - f` makes a trial count by its effective time, `visits * p0 * (1 - f)`: near 100 % speedup
-//! little of it is left and the variance grows accordingly.
+//! `sum_i w_i b_k(s_i) (p0 (1 - f(s_i)) visits_i - cost_i) = 0` for each element `b_k` of its basis. At one
+//! speedup alone that is the ratio of sums again; `E[cost - p visits] = 0` however few visits there are,
+//! while the mean of single ratios is biased by `1/visits` (Cochran, "Sampling techniques", 3rd ed. 1977,
+//! chapter 6). The weight `w = 1 - f` makes a trial count by its effective time, `visits * p0 * (1 - f)`:
+//! near 100 % speedup little of it is left and the variance grows accordingly.
 
 use super::{
     curve::{Basis, Coefficients, MAX_KNOTS},

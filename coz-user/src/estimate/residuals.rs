@@ -1,13 +1,15 @@
 //! How sure a curve is: the wild bootstrap over experiments, in blocks of time.
 //!
-//! Each replicate keeps the speedups and visits as they were and multiplies every experiment's residual by a random
-//! number of mean 0 and variance 1 (Wu, "Jackknife, bootstrap and other resampling methods in regression analysis", Annals of
-//! Statistics 14, 1986): unlike resampling experiments it never loses a baseline or a speedup that was measured once, and it
-//! allows each experiment its own variance. The numbers are Webb's six points, fit for few experiments (Webb,
-//! "Reworking wild bootstrap based inference for clustered errors", 2013). Experiments near in time share one number
-//! when their residuals are correlated (cluster version: Cameron, Gelbach and Miller, Review of Economics and Statistics 90, 2008). Residuals are divided by
-//! the root of 1 - leverage (MacKinnon and White's HC2, 1985), and the 95 % percentile interval is widened as Student's t is
-//! over the normal, with Satterthwaite's degrees of freedom (Bell and McCaffrey, Survey Methodology 28, 2002): percentiles of few experiments are too near.
+//! Each replicate keeps the speedups and visits as they were and multiplies every experiment's residual by a
+//! random number of mean 0 and variance 1 (Wu, "Jackknife, bootstrap and other resampling methods in
+//! regression analysis", Annals of Statistics 14, 1986): unlike resampling experiments it never loses a
+//! baseline or a speedup that was measured once, and it allows each experiment its own variance. The numbers
+//! are Webb's six points, fit for few experiments (Webb, "Reworking wild bootstrap based inference for
+//! clustered errors", 2013). Experiments near in time share one number when their residuals are correlated
+//! (cluster version: Cameron, Gelbach and Miller, Review of Economics and Statistics 90, 2008). Residuals are
+//! divided by the root of 1 - leverage (MacKinnon and White's HC2, 1985), and the 95 % percentile interval is
+//! widened as Student's t is over the normal, with Satterthwaite's degrees of freedom (Bell and McCaffrey,
+//! Survey Methodology 28, 2002): percentiles of few experiments are too near.
 
 use super::{regression::Fit, series::Trial};
 use rand::{Rng, RngExt};
@@ -18,8 +20,8 @@ const SELF_MADE: f64 = 0.9;
 const NEIGHBOURS: usize = 16;
 /// A trial without visits is taken for one with this share of what its cost would have had.
 const LEAST_VISITS: f64 = 0.05;
-/// Neighbours in time are correlated when their correlation exceeds this over the root of their number: by chance once
-/// in twenty.
+/// Neighbours in time are correlated when their correlation exceeds this over the root of their number: by
+/// chance once in twenty.
 const CORRELATED: f64 = 1.645;
 
 /// The residuals of a fit, ready to be drawn from.
@@ -192,16 +194,16 @@ impl Residuals {
     }
 }
 
-/// What one nanosecond of the trial's cost is in points of effect times the root of the exposure. The variance of an
-/// effect is taken to go with 1 / exposure, and, where a line makes the program slower, also with the noise of
-/// the fewer visits.
+/// What one nanosecond of the trial's cost is in points of effect times the root of the exposure. The
+/// variance of an effect is taken to go with 1 / exposure, and, where a line makes the program slower, also
+/// with the noise of the fewer visits.
 fn common_scale(t: &Trial, fit: &Fit) -> f64 {
     let visits = t.visits.max(t.cost / fit.p0 * LEAST_VISITS).max(1e-9);
     t.exposure.max(1.0).sqrt() / (fit.p0 * visits) / louder(t, fit)
 }
 
-/// By how much a trial's noise exceeds that of a baseline of the same effective time: visits that come at random in
-/// time make an effect's standard deviation `(1 - f)^1.5`. Below 1 other noise takes over.
+/// By how much a trial's noise exceeds that of a baseline of the same effective time: visits that come at
+/// random in time make an effect's standard deviation `(1 - f)^1.5`. Below 1 other noise takes over.
 fn louder(t: &Trial, fit: &Fit) -> f64 {
     (1.0 - fit.effect(t.speedup())).max(1.0).powf(1.5)
 }

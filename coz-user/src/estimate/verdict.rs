@@ -42,8 +42,9 @@ impl fmt::Display for Verdict {
 /// Sets the verdict of every line.
 ///
 /// A slope counts as different from zero by the procedure of Benjamini and Hochberg ("Controlling the false
-/// discovery rate", Journal of the Royal Statistical Society B 57, 1995) over all lines, so that among a hundred useless lines not five are praised. "Flat" must be shown too: by
-/// intervals within a margin (Schuirmann's two one-sided tests, 1987), not by the lack of a difference.
+/// discovery rate", Journal of the Royal Statistical Society B 57, 1995) over all lines, so that among a
+/// hundred useless lines not five are praised. "Flat" must be shown too: by intervals within a margin
+/// (Schuirmann's two one-sided tests, 1987), not by the lack of a difference.
 pub fn decide(lines: &mut [Line]) {
     let mut chances: Vec<(usize, f64)> =
         lines.iter().enumerate().filter_map(|(i, line)| Some((i, line.chance?))).collect();
@@ -87,7 +88,8 @@ mod tests {
 
     #[test]
     fn benjamini_and_hochberg_1995_find_their_own_four() {
-        // The example of their paper, section 3.1: 15 probabilities, of which Bonferroni keeps 3 and they keep 4.
+        // The example of their paper, section 3.1: 15 probabilities, of which Bonferroni keeps 3 and they
+        // keep 4.
         let published = [
             0.0001, 0.0004, 0.0019, 0.0095, 0.0201, 0.0278, 0.0298, 0.0344, 0.0459, 0.3240, 0.4262, 0.5719,
             0.6528, 0.7590, 1.0,

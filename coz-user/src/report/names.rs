@@ -40,8 +40,8 @@ pub fn location(text: &str, room: usize) -> String {
         .map_or_else(|| tail(&text, room), |rest| format!("…{rest}"))
 }
 
-/// A demangled function: without Rust's hash, then without the parameters, then without what stands between angle
-/// brackets, then without its outer modules, until it fits.
+/// A demangled function: without Rust's hash, then without the parameters, then without what stands between
+/// angle brackets, then without its outer modules, until it fits.
 #[must_use]
 pub fn function(text: &str, room: usize) -> String {
     let mut text = clean(text);
@@ -69,8 +69,9 @@ pub fn function(text: &str, room: usize) -> String {
     text
 }
 
-/// The text with everything between the outermost `open` and `close` replaced. An `operator<`, an arrow and a pair
-/// that is not closed stay as they are; so does a pair at the very start (`<T as Trait>::f`, `(anonymous)::f`).
+/// The text with everything between the outermost `open` and `close` replaced. An `operator<`, an arrow and a
+/// pair that is not closed stay as they are; so does a pair at the very start (`<T as Trait>::f`,
+/// `(anonymous)::f`).
 fn without(text: &str, open: char, close: char, by: &str) -> String {
     let mut out = String::new();
     let mut rest = text;
