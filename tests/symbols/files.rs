@@ -96,6 +96,8 @@ fn split_dwarf_still_gives_lines() {
     let module = open(&app);
     assert_eq!(module.detail(), Detail::Lines);
     assert!(lines_of_work(&module).iter().all(Option::is_some));
+    let advice = module.advice().expect("what is missing");
+    assert!(advice.contains("without -gsplit-dwarf"), "{advice}");
 }
 
 #[test]
