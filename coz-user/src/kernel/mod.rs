@@ -1,1 +1,3 @@
 //! kernel
+
+pub mod btf;

@@ -1,1 +1,7 @@
-//! target
+//! The profiled program: whom it runs as, what it is, starting it, watching it, how it ended.
+
+pub mod binary;
+pub mod exit;
+pub mod identity;
+pub mod launch;
+pub mod process;
