@@ -1,3 +1,5 @@
 //! kernel
 
 pub mod btf;
+pub mod doctor;
+pub mod environment;
