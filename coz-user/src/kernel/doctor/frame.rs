@@ -3,8 +3,10 @@
 //! The kernel walks a thread's stack along frame pointers. Without them a sample in a library cannot be billed
 //! to the line that called it.
 
+use std::{fs::File, io::BufReader};
+
 use gimli::{BaseAddresses, CieOrFde, EhFrame, LittleEndian, UnwindSection};
-use object::{Object, ObjectSection, ObjectSymbol, SymbolKind};
+use object::{Object, ObjectSection, ObjectSymbol, ReadCache, SymbolKind};
 
 /// Functions shorter than this often need no frame whatever the compiler was told.
 const SHORTEST: u64 = 48;
@@ -12,6 +14,9 @@ const SHORTEST: u64 = 48;
 const MOST: usize = 4000;
 /// How far into a function its frame is set up.
 const PROLOGUE: usize = 32;
+
+/// A program of which only what is looked at is read: with debug information it can be gigabytes long.
+pub(super) type Image<'a> = object::File<'a, &'a ReadCache<BufReader<File>>>;
 
 /// How many functions set up a frame, of how many.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -28,7 +33,7 @@ impl Estimate {
 }
 
 /// Estimates over the functions of the symbol table or, where that is stripped, of the unwind tables.
-pub(super) fn estimate(file: &object::File<'_>) -> Estimate {
+pub(super) fn estimate(file: &Image<'_>) -> Estimate {
     let mut functions = from_symbols(file);
     if functions.is_empty() {
         functions = from_unwind_tables(file);
@@ -44,7 +49,7 @@ pub(super) fn estimate(file: &object::File<'_>) -> Estimate {
     estimate
 }
 
-fn from_symbols(file: &object::File<'_>) -> Vec<(u64, u64)> {
+fn from_symbols(file: &Image<'_>) -> Vec<(u64, u64)> {
     let mut functions: Vec<(u64, u64)> = file
         .symbols()
         .filter(|symbol| {
@@ -65,7 +70,7 @@ fn is_rust_library(name: &str) -> bool {
     ["std::", "core::", "alloc::"].iter().any(|library| name.starts_with(library))
 }
 
-fn from_unwind_tables(file: &object::File<'_>) -> Vec<(u64, u64)> {
+fn from_unwind_tables(file: &Image<'_>) -> Vec<(u64, u64)> {
     let Some(section) = file.section_by_name(".eh_frame") else { return Vec::new() };
     let Ok(data) = section.data() else { return Vec::new() };
     let table = EhFrame::new(data, LittleEndian);
@@ -86,7 +91,7 @@ fn from_unwind_tables(file: &object::File<'_>) -> Vec<(u64, u64)> {
     functions
 }
 
-fn code_at<'a>(file: &'a object::File<'_>, address: u64) -> Option<&'a [u8]> {
+fn code_at<'a>(file: &Image<'a>, address: u64) -> Option<&'a [u8]> {
     file.sections().find_map(|section| {
         let within = address.checked_sub(section.address()).filter(|&offset| offset < section.size())?;
         let code = section.data().ok()?.get(usize::try_from(within).ok()?..)?;

@@ -19,9 +19,12 @@ const MUCH_STEAL: f64 = 0.02;
 
 /// All checks of the machine.
 pub(super) fn judge(machine: &Machine) -> Vec<Check> {
-    vec![
-        privileges(machine),
-        user_namespace(machine),
+    let (rights, namespace) = (privileges(machine), user_namespace(machine));
+    let powerless = rights.level == Fail || namespace.level == Fail;
+    let probe = |name, answer, needed| probe(name, answer, needed, powerless);
+    let mut checks = vec![
+        rights,
+        namespace,
         architecture(machine),
         kernel(machine),
         btf(machine),
@@ -29,12 +32,7 @@ pub(super) fn judge(machine: &Machine) -> Vec<Check> {
         interrupts(machine),
         probe("BPF maps", machine.probes.map, "a BPF map that the program can share (bpf, BPF_F_MMAPABLE)"),
         probe("sampling", machine.probes.sampling, "a software clock on each CPU (perf_event_open)"),
-        probe(
-            "shim's memory",
-            machine.probes.shim,
-            "a file in memory that can be mapped executable (memfd_create)",
-        )
-        .fix_if_bad("sysctl vm.memfd_noexec=0"),
+        shim_memory(machine),
         uprobes(machine),
         tracefs(machine),
         paranoid(machine),
@@ -42,18 +40,19 @@ pub(super) fn judge(machine: &Machine) -> Vec<Check> {
         unprivileged_bpf(machine),
         lockdown(machine),
         jit(machine),
-        memfd(machine),
         hidepid(machine),
         counters(machine),
         cpus(machine),
         steal(machine),
-    ]
-}
-
-impl Check {
-    fn fix_if_bad(self, fix: &str) -> Self {
-        if self.level == Good { self } else { self.fix(fix) }
+    ];
+    if machine.uid != 0 {
+        for fix in checks.iter_mut().filter_map(|check| check.fix.as_mut()) {
+            if fix.starts_with("sysctl ") || fix.starts_with("mount ") {
+                fix.insert_str(0, "sudo ");
+            }
+        }
     }
+    checks
 }
 
 fn privileges(machine: &Machine) -> Check {
@@ -159,9 +158,13 @@ fn interrupts(machine: &Machine) -> Check {
     }
 }
 
-fn probe(name: &'static str, answer: Result<(), Refusal>, needed: &str) -> Check {
+/// `powerless`: missing privileges were said already, and explain a refusal.
+fn probe(name: &'static str, answer: Result<(), Refusal>, needed: &str, powerless: bool) -> Check {
     match answer {
         Ok(()) => Check::new(name, Good, "works", needed),
+        Err(Refusal::NotPermitted) if powerless => {
+            Check::new(name, Note, "refused for want of privileges; whether the kernel can is not known", needed)
+        }
         Err(Refusal::NotPermitted) => Check::new(
             name,
             Fail,
@@ -262,13 +265,24 @@ fn jit(machine: &Machine) -> Check {
     }
 }
 
-fn memfd(machine: &Machine) -> Check {
-    const NEEDED: &str = "any: the shim's memory is mapped, not executed as a file";
-    let found = match machine.memfd_noexec {
-        Reading::Absent => "no such setting in this kernel".to_owned(),
-        ref value => format!("vm.memfd_noexec = {value}"),
+fn shim_memory(machine: &Machine) -> Check {
+    const NAME: &str = "shim's memory";
+    let needed = "a file in memory whose code can be mapped (memfd_create): the shim";
+    let setting = match machine.memfd_noexec {
+        Reading::Absent => String::new(),
+        ref value => format!(" (vm.memfd_noexec = {value})"),
     };
-    Check::new("memory files", Good, found, NEEDED)
+    match machine.probes.shim {
+        Ok(()) => Check::new(NAME, Good, format!("works{setting}"), needed),
+        Err(refusal) => {
+            let why = match refusal {
+                Refusal::NotPermitted => "refused".to_owned(),
+                Refusal::NotSupported => "this kernel cannot".to_owned(),
+                Refusal::Other(errno) => std::io::Error::from_raw_os_error(errno).to_string(),
+            };
+            Check::new(NAME, Fail, format!("{why}{setting}"), needed).fix("sysctl vm.memfd_noexec=0")
+        }
+    }
 }
 
 fn hidepid(machine: &Machine) -> Check {
@@ -401,10 +415,14 @@ mod tests {
     #[test]
     fn a_refusal_is_not_called_unsupported() {
         let probes = Probes { map: Err(Refusal::NotPermitted), ..good().probes };
-        let check = probe("BPF maps", probes.map, "");
+        let check = probe("BPF maps", probes.map, "", false);
         assert_eq!(check.level, Fail);
         assert!(check.found.contains("not known") && check.fix.is_some(), "{check:?}");
-        assert!(probe("BPF maps", Err(Refusal::NotSupported), "").found.contains("cannot"));
+        assert!(probe("BPF maps", Err(Refusal::NotSupported), "", false).found.contains("cannot"));
+        // Said once, where privileges are missing anyway.
+        let nobody = Machine { uid: 7, capabilities: Reading::Value(Capabilities(0)), probes, ..good() };
+        let failed: Vec<_> = judge(&nobody).into_iter().filter(|check| check.level == Fail).collect();
+        assert_eq!(failed.len(), 1, "{failed:?}");
         // What cannot be read is no failure.
         let unread = Machine {
             capabilities: Reading::Refused("Permission denied".into()),
@@ -413,6 +431,14 @@ mod tests {
             ..good()
         };
         assert_eq!(exit_code(&judge(&unread)), 0);
+    }
+
+    #[test]
+    fn commands_can_be_copied_as_they_stand() {
+        let slow = |uid| Machine { uid, jit: Reading::Value(0), ..good() };
+        let fix = |machine: &Machine| judge(machine).into_iter().find_map(|check| check.fix);
+        assert_eq!(fix(&slow(0)).as_deref(), Some("sysctl net.core.bpf_jit_enable=1"));
+        assert_eq!(fix(&slow(1000)).as_deref(), Some("sudo sysctl net.core.bpf_jit_enable=1"));
     }
 
     #[test]

@@ -2,15 +2,17 @@
 
 use std::{
     ffi::OsStr,
+    fs::File,
+    io::BufReader,
     path::{Path, PathBuf},
 };
 
-use object::Object;
+use object::{Object, ReadCache};
 
 use super::{
     Check,
     Level::{Fail, Note, Ok as Good, Warn},
-    frame,
+    frame::{self, Image},
 };
 use crate::target::{
     binary::{Elf, Kind, Linkage, Program},
@@ -44,30 +46,24 @@ pub(super) fn judge(name: &OsStr) -> Vec<Check> {
 fn checks(program: &Program) -> Vec<Check> {
     let mut checks = vec![kind(program), preload(program)];
     let Some((path, elf)) = program.image() else { return checks };
+    let of_image = checks.len();
     checks.push(symbols(elf));
-    let data = match std::fs::read(path) {
-        Ok(data) => data,
-        Err(error) => {
-            checks.push(Check::new(
-                "contents",
-                Warn,
-                format!("{}: {error}", path.display()),
-                "to read the program",
-            ));
-            return checks;
-        }
-    };
-    match object::File::parse(data.as_slice()) {
-        Ok(file) => {
-            checks.push(debug_information(path, elf, &file));
-            checks.push(frame_pointers(&file));
-        }
-        Err(error) => {
-            let found = format!("{}: {error}", path.display());
-            checks.push(Check::new("contents", Warn, found, "a whole ELF file").fix("build it anew"));
+    checks.extend(contents(path, elf).unwrap_or_else(|why| {
+        vec![Check::new("contents", Warn, why, "a whole, readable ELF file").fix("build it anew")]
+    }));
+    // Behind a script these are about its interpreter.
+    if path != program.path {
+        for check in checks.iter_mut().skip(of_image) {
+            check.found = format!("{}: {}", path.display(), check.found);
         }
     }
     checks
+}
+
+fn contents(path: &Path, elf: &Elf) -> Result<Vec<Check>, String> {
+    let data = ReadCache::new(BufReader::new(File::open(path).map_err(|e| e.to_string())?));
+    let file = Image::parse(&data).map_err(|e| e.to_string())?;
+    Ok(vec![debug_information(path, elf, &file), frame_pointers(&file)])
 }
 
 fn kind(program: &Program) -> Check {
@@ -112,11 +108,11 @@ fn symbols(elf: &Elf) -> Check {
         Check::new("symbols", Good, "present", NEEDED)
     } else {
         Check::new("symbols", Warn, "stripped", NEEDED)
-            .fix("do not strip (no `strip`, `install -s`, `gcc -s`; Cargo: strip = false), or install its -dbgsym package")
+            .fix("build without stripping (no `strip`, `install -s`, `gcc -s`; Cargo: strip = false)")
     }
 }
 
-fn debug_information(path: &Path, elf: &Elf, file: &object::File<'_>) -> Check {
+fn debug_information(path: &Path, elf: &Elf, file: &Image<'_>) -> Check {
     const NAME: &str = "debug information";
     const NEEDED: &str = "line tables, for lines; without, functions are profiled";
     const FIX: &str =
@@ -157,7 +153,7 @@ fn separate_files(path: &Path, elf: &Elf, build_id: Option<&[u8]>) -> Vec<PathBu
     places
 }
 
-fn frame_pointers(file: &object::File<'_>) -> Check {
+fn frame_pointers(file: &Image<'_>) -> Check {
     const NAME: &str = "frame pointers";
     const NEEDED: &str = "frame pointers, to bill a sample in a library to the line that called it";
     let estimate = frame::estimate(file);
