@@ -15,7 +15,7 @@ use coz_user::target::{
     binary::Program,
     exit::OUR_FAILURE,
     identity::{self, Identity, Reason},
-    launch::{Inherit, LaunchSpec, Suspended, free_descriptor},
+    launch::{Change, Inherit, LaunchSpec, Suspended, free_descriptor},
 };
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -87,7 +87,13 @@ fn run() -> Result<u8> {
                 return Ok(error.exit_code());
             }
         };
-        Ok(running.wait().await?.exit_code())
+        loop {
+            match running.changed().await? {
+                Change::Stopped(_) => running.mirror_stop().await?,
+                Change::Continued => {}
+                Change::Ended(status) => return Ok(status.exit_code()),
+            }
+        }
     })
 }
 
