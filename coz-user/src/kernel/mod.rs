@@ -5,6 +5,7 @@ pub mod calibrate;
 pub mod control;
 mod control_file;
 pub mod doctor;
+pub mod environment;
 pub mod lines;
 pub mod load;
 pub mod mapped;
