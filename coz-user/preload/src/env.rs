@@ -133,20 +133,14 @@ fn is_ours(fd: c_int) -> bool {
     link[..length].starts_with(MEMFD)
 }
 
-/// Writes a number; how many digits it has.
-pub fn decimal(mut number: u32, to: &mut [u8]) -> usize {
-    let mut digits = [0u8; 10];
-    let mut count = 0;
-    loop {
-        digits[count] = b'0' + (number % 10) as u8;
-        number /= 10;
-        count += 1;
-        if number == 0 {
-            break;
-        }
-    }
-    for i in 0..count {
-        to[i] = digits[count - 1 - i];
+/// Writes a number; how many digits it has (0 if there is no room).
+pub fn decimal(number: u32, to: &mut [u8]) -> usize {
+    let count = number.checked_ilog10().unwrap_or(0) as usize + 1;
+    let Some(digits) = to.get_mut(..count) else { return 0 };
+    let mut left = number;
+    for digit in digits.iter_mut().rev() {
+        *digit = b'0' + (left % 10) as u8;
+        left /= 10;
     }
     count
 }

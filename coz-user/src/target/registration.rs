@@ -39,6 +39,16 @@ pub trait Registrar: Send + Sync + 'static {
     fn shim(&self, pid: u32) -> Option<(Welcome, Arc<OwnedFd>)>;
 }
 
+impl<R: Registrar> Registrar for Arc<R> {
+    fn register(&self, pid: u32, hello: Hello) -> Option<Registration> {
+        (**self).register(pid, hello)
+    }
+
+    fn shim(&self, pid: u32) -> Option<(Welcome, Arc<OwnedFd>)> {
+        (**self).shim(pid)
+    }
+}
+
 /// The controller's end of the socket. Gone when dropped: programs that start afterwards run unprofiled.
 #[derive(Debug)]
 pub struct Listener {
