@@ -10,8 +10,8 @@
 //!   its CPU. The thread can be stopped between any two of its reads, but never sees half an update.
 //! * Within an epoch `local` and `paid_seen` only grow. A fold takes `paid - paid_seen` into `local` and
 //!   `credit`, and moves `paid_seen` by the same amount. A new epoch sets `paid_seen` to `paid`.
-//! * A reader on another CPU (the controller) can see half an update. Written in the order `local`, `credit`,
-//!   `paid_seen`, half an update shows too little debt, never too much.
+//! * A reader on another CPU (the controller) can see half an update. Written in the order `epoch`, `local`,
+//!   `credit`, `paid_seen` ([`KernelWords::write_clock`]), half an update shows too little debt, never too much.
 //! * It sends no signal while `TargetSlot::acked` differs from `KernelSlot::sent`.
 
 use core::sync::atomic::Ordering::{self, Acquire, Relaxed, Release};
@@ -131,6 +131,15 @@ pub const fn required_in(word: u64, epoch: u32) -> Option<u64> {
 }
 
 impl<A: Atomics> KernelWords<'_, A> {
+    /// Writes a thread's clock in the order that readers on other CPUs rely on: what they see of half an
+    /// update is less debt than there is. The kernel side does the same with plain stores.
+    pub fn write_clock(&self, epoch: u32, local: u64, credit: u64, paid_seen: u64) {
+        self.epoch.set(epoch, Release);
+        self.local.set(local, Release);
+        self.credit.set(credit, Release);
+        self.paid_seen.set(paid_seen, Release);
+    }
+
     /// What only grows: equal at two moments means that it was so all the time between.
     #[inline(always)]
     fn marks(&self) -> (u32, u64, u64) {
