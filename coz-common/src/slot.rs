@@ -159,9 +159,23 @@ pub fn debt<A: Atomics>(
     target: &TargetWords<'_, A>,
     now: Nanos,
 ) -> Nanos {
+    debt_in(None, page, kernel, target, now)
+}
+
+/// [`debt`], of one epoch if one is given: 0 if it is over.
+fn debt_in<A: Atomics>(
+    wanted: Option<u32>,
+    page: &PageWords<'_, A>,
+    kernel: &KernelWords<'_, A>,
+    target: &TargetWords<'_, A>,
+    now: Nanos,
+) -> Nanos {
     for _ in 0..ATTEMPTS {
         let epoch = page.epoch.get(Acquire);
         if page.state.get(Acquire) != STATE_RUNNING || now.0 >= page.deadline.get(Acquire) {
+            return Nanos(0);
+        }
+        if wanted.is_some_and(|wanted| wanted != epoch) {
             return Nanos(0);
         }
         let Some(required) = required_in(page.required.get(Acquire), epoch) else { return Nanos(0) };
@@ -213,6 +227,19 @@ impl Payment {
         let fresh = sent_at.0 != 0 && sent_at <= now && now.since(sent_at) <= STALE;
         let (start, waited_before) = if fresh { (sent_at, waited_before) } else { (now, waited_now) };
         Self { start, waited_before, epoch, sent, published: 0 }
+    }
+
+    /// What is left to pay: [`debt`], but nothing once the experiment in which the payment began is over. A
+    /// payment goes to one epoch; what the next one asks for is another.
+    #[must_use]
+    pub fn remaining<A: Atomics>(
+        &self,
+        page: &PageWords<'_, A>,
+        kernel: &KernelWords<'_, A>,
+        target: &TargetWords<'_, A>,
+        now: Nanos,
+    ) -> Nanos {
+        debt_in(Some(self.epoch), page, kernel, target, now)
     }
 
     /// Adds the time spent up to `now` to `paid`, without what was spent waiting for a CPU. What belongs to

@@ -55,14 +55,21 @@ impl Words {
         TargetWords { paid: &self.paid, acked: &self.acked, paying: &self.paying }
     }
 
-    fn debt(&self, now: u64) -> u64 {
-        let page = PageWords {
+    fn page(&self) -> PageWords<'_, Native> {
+        PageWords {
             epoch: &self.epoch,
             state: &self.state,
             deadline: &self.deadline,
             required: &self.required,
-        };
-        debt(&page, &self.kernel(), &self.target(), Nanos(now)).0
+        }
+    }
+
+    fn debt(&self, now: u64) -> u64 {
+        debt(&self.page(), &self.kernel(), &self.target(), Nanos(now)).0
+    }
+
+    fn remaining(&self, payment: &Payment) -> u64 {
+        payment.remaining(&self.page(), &self.kernel(), &self.target(), Nanos(0)).0
     }
 
     /// Pays from `begin` to `end`; what was credited.
@@ -146,7 +153,11 @@ fn what_an_old_experiment_is_owed_is_not_paid_to_a_new_one() {
     let mut payment = Payment::begin(&words.kernel(), &words.target(), true, || Nanos(1000));
     payment.publish(&words.kernel(), &words.target(), Nanos(1010));
     words.slot_epoch.store(2, Relaxed);
+    words.epoch.store(2, Relaxed);
+    words.require(100);
     payment.publish(&words.kernel(), &words.target(), Nanos(1050));
+    assert!(words.debt(0) > 0, "the new experiment wants something, too");
+    assert_eq!(words.remaining(&payment), 0, "but not from this payment: it could never end");
     payment.answer(&words.target());
     assert_eq!(words.paid.load(Relaxed), 10);
 }
