@@ -213,6 +213,16 @@ fn a_tiny_alternate_stack_does_not_kill() {
 }
 
 #[test]
+fn a_storm_of_signals_changes_no_result() {
+    let storm = compile("storm");
+    let alone = seen(&Program::new(&storm).arg("calm").alone());
+    let stage = Stage::owing(MILLI);
+    stage.set_signal(libc::SIGIO);
+    assert_eq!(seen(&stage.run(Program::new(&storm).arg("storm"))), alone);
+    assert!(stage.paid() > 40 * MILLI, "each of 40 threads has paid: {} ns in all", stage.paid());
+}
+
+#[test]
 fn a_program_can_pay_unasked() {
     let stage = Stage::owing(DEBT);
     // The function exists only with the shim: the program declares it weak.

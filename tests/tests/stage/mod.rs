@@ -157,6 +157,7 @@ enum Mood {
 struct Controller {
     maps: Maps,
     mood: Mood,
+    signal: AtomicU32,
     shim: Arc<OwnedFd>,
     registered: Mutex<Vec<u32>>,
     stamp: AtomicBool,
@@ -174,7 +175,8 @@ fn now() -> u64 {
 impl Controller {
     fn welcome(&self) -> Welcome {
         let abi_version = ABI_VERSION + u32::from(self.mood == Mood::Foreign);
-        Welcome { abi_version, signal: SIGNAL as u32, pid_namespace: NAMESPACE, _pad: 0 }
+        let signal = self.signal.load(Ordering::Relaxed);
+        Welcome { abi_version, signal, pid_namespace: NAMESPACE, _pad: 0 }
     }
 
     /// Gives a slot to each thread that the process may come to have, each with one signal pending.
@@ -279,6 +281,7 @@ impl Stage {
         let controller = Arc::new(Controller {
             maps,
             mood,
+            signal: AtomicU32::new(SIGNAL as u32),
             shim: Arc::new(shim::memfd().unwrap()),
             registered: Mutex::default(),
             stamp: AtomicBool::new(false),
@@ -334,6 +337,16 @@ impl Stage {
     /// From now on the pending signals were sent when the program registered.
     pub fn sent_at_registration(&self) {
         self.controller.stamp.store(true, Ordering::Relaxed);
+    }
+
+    /// From now on another signal is the profiler's.
+    pub fn set_signal(&self, signal: i32) {
+        self.controller.signal.store(signal as u32, Ordering::Relaxed);
+    }
+
+    /// All that was paid, by whomever.
+    pub fn paid(&self) -> u64 {
+        (0..MAX_SLOTS as usize).map(|i| self.controller.maps.payments.read(i).paid).sum()
     }
 
     /// Who has registered, by process id.
