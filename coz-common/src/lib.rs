@@ -5,4 +5,6 @@
 pub mod abi;
 pub mod clock;
 pub mod lookup;
+#[cfg(not(target_arch = "bpf"))]
+pub mod slot;
 pub mod units;

@@ -27,29 +27,66 @@ pub const fn module_relative(ip: u64, range: &Range) -> Option<u64> {
     if range.start <= ip && ip < range.end { Some(ip.wrapping_sub(range.bias)) } else { None }
 }
 
+/// A search under way: for the last entry that starts at or before an offset. One [`Search::step`] at a time, so
+/// that the kernel's verifier sees one step, and not every way through all of them.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Search {
+    low: u32,
+    high: u32,
+    offset: u32,
+    line: u32,
+}
+
+impl Search {
+    /// A search for `offset` among `len` entries; at most a page's worth of them is looked at.
+    #[must_use]
+    #[inline(always)]
+    pub const fn new(len: u32, offset: u32) -> Self {
+        Self { low: 0, high: if len < PAGE_SIZE as u32 { len } else { PAGE_SIZE as u32 }, offset, line: 0 }
+    }
+
+    /// Looks at one entry; `false` when there is nothing more to look at. [`SEARCH_STEPS`] steps are always enough.
+    #[inline(always)]
+    pub fn step(&mut self, get: impl FnOnce(u32) -> Option<LineEntry>) -> bool {
+        if self.low >= self.high {
+            return false;
+        }
+        let middle = self.low + (self.high - self.low) / 2;
+        let Some(entry) = get(middle) else {
+            self.line = 0;
+            return false;
+        };
+        if entry.start <= self.offset {
+            self.line = entry.line;
+            self.low = middle + 1;
+        } else {
+            self.high = middle;
+        }
+        true
+    }
+
+    /// What has been found.
+    #[must_use]
+    #[inline(always)]
+    pub const fn line(&self) -> LineId {
+        LineId(self.line)
+    }
+}
+
 /// The line at `offset` of a page: that of the last of its `len` entries that starts at or before it.
 ///
 /// `get(i)` reads the `i`-th entry. [`LineId::NONE`] where the page has no such entry, or where
 /// an entry could not be read. At most [`SEARCH_STEPS`] entries are read, whatever `len` says.
 #[must_use]
-#[inline(always)]
 pub fn line_at(len: u32, offset: u32, get: impl Fn(u32) -> Option<LineEntry>) -> LineId {
-    let mut low = 0;
-    let mut high = if len < PAGE_SIZE as u32 { len } else { PAGE_SIZE as u32 };
-    let mut line = 0;
-    let mut step = 0;
-    while step < SEARCH_STEPS && low < high {
-        let middle = low + (high - low) / 2;
-        let Some(entry) = get(middle) else { return LineId::NONE };
-        if entry.start <= offset {
-            line = entry.line;
-            low = middle + 1;
-        } else {
-            high = middle;
+    let mut search = Search::new(len, offset);
+    for _ in 0..SEARCH_STEPS {
+        if !search.step(&get) {
+            break;
         }
-        step += 1;
     }
-    LineId(line)
+    search.line()
 }
 
 #[cfg(test)]

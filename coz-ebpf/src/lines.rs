@@ -8,7 +8,7 @@ use aya_ebpf::{
 };
 use coz_common::{
     abi::{LineCount, MAX_RANGES, PageKey, PendingKey, Process, Stat},
-    lookup::line_at,
+    lookup::{SEARCH_STEPS, Search},
 };
 
 use crate::maps::{CHAIN, LINES, MAX_FRAMES, PAGES, PENDING, count};
@@ -92,9 +92,29 @@ unsafe extern "C" fn visit_frame(index: u32, walk: *mut Walk) -> i64 {
     };
     // SAFETY: a pointer into the map; the controller never changes a slice that is in use.
     let (first, len) = unsafe { ((*slice).first, (*slice).len) };
-    let line = line_at(len, (address & 0xFFF) as u32, |index| LINES.get(first.wrapping_add(index)).copied());
+    let mut page = Page { search: Search::new(len, (address & 0xFFF) as u32), first };
+    let callback: unsafe extern "C" fn(u32, *mut Page) -> i64 = search_step;
+    // SAFETY: the callback takes what is handed over here, which lives until the helper returns.
+    unsafe { bpf_loop(SEARCH_STEPS, callback as *mut c_void, (&raw mut page).cast(), 0) };
+    let line = page.search.line();
     walk.found = u64::from(line.0) << 1;
     i64::from(line.is_some())
+}
+
+/// A search within the entries of a page.
+#[repr(C)]
+struct Page {
+    search: Search,
+    first: u32,
+}
+
+/// One step of it; 1 ends it.
+#[inline(never)]
+unsafe extern "C" fn search_step(_: u32, page: *mut Page) -> i64 {
+    // SAFETY: `visit_frame` hands over its own `Page`.
+    let page = unsafe { &mut *page };
+    let first = page.first;
+    i64::from(!page.search.step(|index| LINES.get(first.wrapping_add(index)).copied()))
 }
 
 #[inline(always)]

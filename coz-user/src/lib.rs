@@ -7,5 +7,6 @@ pub mod experiment;
 pub mod kernel;
 pub mod points;
 pub mod report;
+pub mod status;
 pub mod symbols;
 pub mod target;

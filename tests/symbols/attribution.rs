@@ -2,7 +2,7 @@
 
 use crate::harness::{Table, Workshop, open, remark};
 use coz_common::units::LineId;
-use coz_user::symbols::{Detail, Granularity, Scope};
+use coz_user::symbols::{Detail, Granularity, Scope, demangle};
 use std::collections::BTreeSet;
 use std::path::Path;
 
@@ -21,15 +21,19 @@ fn oracle(loader: &addr2line::Loader, scope: &Scope, address: u64) -> Option<Str
     None
 }
 
-/// Every address of every function of the program's own code says the same as the oracle. Rows of line 0 are
-/// the one intended difference: we give them to the line before, so what the oracle leaves open is not compared.
+/// Every address of every function says the same as the oracle, with two intended differences: code that the
+/// compiler made up (line 0) belongs to the line before, and in a function of the program's own, code
+/// of which the oracle knows no line in scope belongs to the line before too.
 fn agrees_with_the_oracle(path: &Path) {
     let (module, scope) = (open(path), Scope::default());
     let loader = addr2line::Loader::new(path).expect("readable");
     let mut table = Table::new(&module, Granularity::Line);
     let (mut compared, mut differ) = (0, Vec::new());
     for function in module.symbols().functions() {
-        for address in function.address..function.address + function.size {
+        let own = scope.function(&demangle(&function.symbol));
+        // The standard library is large: some of its addresses are enough.
+        let step = if own { 1 } else { 17 };
+        for address in (function.address..function.address + function.size).step_by(step) {
             let Ok(Some(place)) = loader.find_location(address) else { continue };
             if place.line.is_none() {
                 continue;
@@ -37,6 +41,9 @@ fn agrees_with_the_oracle(path: &Path) {
             let (ours, theirs) =
                 (table.at(address).map(|(place, _)| place), oracle(&loader, &scope, address));
             compared += 1;
+            if theirs.is_none() && own {
+                continue;
+            }
             if ours != theirs {
                 differ.push(format!("{address:#x} in {}: {ours:?}, not {theirs:?}", function.symbol));
             }

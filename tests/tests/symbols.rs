@@ -4,3 +4,5 @@
 mod attribution;
 #[path = "../symbols/harness.rs"]
 mod harness;
+#[path = "../symbols/places.rs"]
+mod places;

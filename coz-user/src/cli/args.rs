@@ -9,8 +9,8 @@ use super::config::{Color, Granularity, Sort};
 use super::validate::{parse_percent, parse_seconds};
 
 const EXIT_CODES: &str = "\
-Exit codes of `run`: the program's own; 128+N if it died by signal N; 125 if coz-bpf failed, 126 if the
-program cannot be executed, 127 if there is none, 2 for wrong usage.";
+Exit codes of `run`: the program's own; 128+N if it died by signal N; 125 if coz-bpf failed, \
+126 if the program cannot be executed, 127 if there is none, 2 for wrong usage.";
 
 const RUN_EXAMPLES: &str = "\
 Examples:
@@ -19,8 +19,8 @@ Examples:
   sudo coz-bpf run -P src/queue.rs:120 -- ./app -o out
   sudo coz-bpf run -P 'done=libq.so@queue::pop' ./app
 
-A progress point is [NAME=][BINARY@]WHERE. WHERE is SYMBOL, SYMBOL+OFFSET, FILE:LINE, SYMBOL%return,
-usdt:PROVIDER:NAME, syscall:NAME or sampled:FILE:LINE. `coz-bpf points PROGRAM` lists candidates.
+A progress point is [NAME=][BINARY@]WHERE. WHERE is SYMBOL, SYMBOL+OFFSET, FILE:LINE, \
+SYMBOL%return, usdt:PROVIDER:NAME, syscall:NAME or sampled:FILE:LINE. `coz-bpf points PROGRAM` lists candidates.
 
 The program runs as the user who called sudo; its input, output and exit code are its own.";
 

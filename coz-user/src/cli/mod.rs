@@ -11,7 +11,7 @@ mod words;
 
 use std::ffi::OsString;
 
-use clap::Parser;
+use clap::{CommandFactory, FromArgMatches};
 
 pub use config::{
     Color, Command, DoctorConfig, Fixed, Granularity, PointsConfig, ReportConfig, RunConfig, Sort, Talk, View,
@@ -30,8 +30,10 @@ where
     I::Item: Into<OsString>,
 {
     let words = words::with_plain_separator(words.into_iter().map(Into::into).collect());
-    let cli = args::Cli::try_parse_from(words).map_err(|e| Usage::Clap(Box::new(e)))?;
-    not_yet::refuse(&cli).map_err(Usage::Exit)?;
+    let clap = |e| Usage::Clap(Box::new(e));
+    let matches = not_yet::hidden(args::Cli::command()).try_get_matches_from(words).map_err(clap)?;
+    not_yet::refuse(&matches).map_err(Usage::Exit)?;
+    let cli = args::Cli::from_arg_matches(&matches).map_err(clap)?;
     validate::command(cli).map_err(Usage::Exit)
 }
 

@@ -1,40 +1,45 @@
 //! What the parser knows and this version cannot do: the one place. Remove an entry when it is built.
 
-use super::args::{Cli, CommandArgs, MeasureArgs};
+use clap::parser::ValueSource;
+use clap::{ArgMatches, Command};
+
 use super::exit::Exit;
+
+/// Whole commands.
+const COMMANDS: [&str; 3] = ["attach", "diff", "view"];
+
+/// Options: the command, the argument's name in [`super::args`], what the user calls it.
+const OPTIONS: [(&str, &str, &str); 8] = [
+    ("run", "latency", "--latency"),
+    ("run", "runs", "--runs"),
+    ("run", "live", "--live"),
+    ("run", "until", "--until"),
+    ("run", "max_overhead", "--max-overhead"),
+    ("run", "inclusive", "--inclusive"),
+    ("report", "html", "--html"),
+    ("report", "folded", "--folded"),
+];
+
+/// The same parser, with all of these left out of its help.
+pub(super) fn hidden(mut cli: Command) -> Command {
+    for name in COMMANDS {
+        cli = cli.mut_subcommand(name, |command| command.hide(true));
+    }
+    for (name, id, _) in OPTIONS {
+        cli = cli.mut_subcommand(name, |command| command.mut_arg(id, |arg| arg.hide(true)));
+    }
+    cli
+}
 
 /// # Errors
 ///
-/// Wrong usage, if something is asked for that is not there yet.
-pub(super) fn refuse(cli: &Cli) -> Result<(), Exit> {
-    match missing(&cli.command) {
-        Some(what) => Err(Exit::usage(format!("{what} is not in this version yet"))),
+/// Wrong usage, if one of these is asked for.
+pub(super) fn refuse(matches: &ArgMatches) -> Result<(), Exit> {
+    let Some((command, matches)) = matches.subcommand() else { return Ok(()) };
+    let asked = |id| matches.value_source(id) == Some(ValueSource::CommandLine);
+    let option = OPTIONS.iter().find(|(of, id, _)| *of == command && asked(id)).map(|(_, _, label)| *label);
+    match COMMANDS.iter().find(|name| **name == command).copied().or(option) {
+        Some(what) => Err(Exit::usage(format!("`{what}` is not in this version yet"))),
         None => Ok(()),
     }
-}
-
-fn missing(command: &CommandArgs) -> Option<&'static str> {
-    match command {
-        CommandArgs::Attach(_) => Some("`attach`"),
-        CommandArgs::View(_) => Some("`view`"),
-        CommandArgs::Diff(_) => Some("`diff`"),
-        CommandArgs::Run(a) => missing_option(&a.measure),
-        CommandArgs::Report(a) => first(&[(a.html.is_some(), "--html"), (a.folded.is_some(), "--folded")]),
-        CommandArgs::Points(_) | CommandArgs::Doctor(_) => None,
-    }
-}
-
-fn missing_option(a: &MeasureArgs) -> Option<&'static str> {
-    first(&[
-        (!a.latency.is_empty(), "-L, --latency"),
-        (a.runs > 1, "--runs with more than 1"),
-        (a.live.is_some(), "--live"),
-        (a.until.is_some(), "--until"),
-        (a.max_overhead.is_some(), "--max-overhead"),
-        (a.inclusive, "--inclusive"),
-    ])
-}
-
-fn first(asked: &[(bool, &'static str)]) -> Option<&'static str> {
-    asked.iter().find(|(asked, _)| *asked).map(|(_, what)| *what)
 }

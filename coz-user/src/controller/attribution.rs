@@ -31,7 +31,6 @@ pub struct ResolvedPage {
 }
 
 /// Modules, lines, and what is still being looked up.
-#[derive(Debug)]
 pub struct Attribution {
     scope: Scope,
     debug_dirs: Vec<std::path::PathBuf>,
@@ -43,7 +42,6 @@ pub struct Attribution {
     jobs: mpsc::Sender<(Arc<Module>, PageKey)>,
     /// What was sampled before the kernel knew the page.
     late: HashMap<LineId, LineCount>,
-    main_device: Option<((u32, u32), u64)>,
 }
 
 impl Attribution {
@@ -71,7 +69,6 @@ impl Attribution {
             waiting: HashMap::new(),
             jobs,
             late: HashMap::new(),
-            main_device: None,
         };
         (attribution, resolved)
     }
@@ -92,7 +89,6 @@ impl Attribution {
     /// # Errors
     /// Where the file can not be read as an ELF program.
     pub fn main_module(&mut self, path: &Path, device: (u32, u32), inode: u64) -> Result<Arc<Module>> {
-        self.main_device = Some((device, inode));
         let module = Arc::new(Module::open(path, &self.scope, &self.debug_dirs)?);
         let number = self.scope.binary(path, true).then(|| self.add(Arc::clone(&module)));
         self.by_file.insert((device, inode), number);
@@ -125,7 +121,7 @@ impl Attribution {
         if let Some(&known) = self.by_file.get(&file) {
             return known;
         }
-        let is_main = self.main_device.is_none() && main == Some(mapping.path.as_path());
+        let is_main = main == Some(mapping.path.as_path());
         let wanted = !mapping.deleted && self.scope.binary(&mapping.path, is_main);
         let number = wanted
             .then(|| Module::open(&mapping.path, &self.scope, &self.debug_dirs).ok())

@@ -8,38 +8,53 @@ use coz_common::units::Nanos;
 use super::{attribution::Attribution, points::Points};
 use crate::experiment::{
     data::{Experiment, PointId, Why},
-    record::{self, PointDelta, Record, ThroughputPoint, Writer},
+    record::{self, PointDelta, Runtime, Samples, Startup, ThroughputPoint, Writer},
 };
 
-/// Writes experiments as they end.
+/// Writes the profile to its file as the run goes on, and keeps a copy for the report: what the disk does not take
+/// is not lost.
 #[derive(Debug)]
 pub struct Recorder<W> {
-    writer: Writer<W>,
+    file: Writer<W>,
+    kept: Writer<Vec<u8>>,
     start: Nanos,
-    /// Experiments that do not count.
-    pub discarded: usize,
 }
 
 impl<W: Write> Recorder<W> {
     /// `start`: when the profile began.
-    pub fn new(writer: Writer<W>, start: Nanos) -> Self {
-        Self { writer, start, discarded: 0 }
+    pub fn new(file: W, start: Nanos) -> Self {
+        Self { file: Writer::new(file), kept: Writer::new(Vec::new()), start }
     }
 
-    /// Any record.
+    /// The first record.
     ///
     /// # Errors
-    /// Where it can not be written.
-    pub fn write(&mut self, record: &Record) -> Result<()> {
-        Ok(self.writer.write(record)?)
+    /// Where the file does not take it.
+    pub fn startup(&mut self, startup: &Startup) -> Result<()> {
+        self.kept.startup(startup)?;
+        Ok(self.file.startup(startup)?)
     }
 
-    /// An experiment and its points: records of their own where it counts, else inside its own record.
+    /// The last records.
+    ///
+    /// # Errors
+    /// Where the file does not take them.
+    pub fn end(&mut self, runtime: &Runtime, samples: &[Samples]) -> Result<()> {
+        self.kept.end(runtime, samples)?;
+        Ok(self.file.end(runtime, samples)?)
+    }
+
+    /// Everything that was written, or should have been.
+    pub fn into_kept(self) -> Vec<u8> {
+        self.kept.into_inner()
+    }
+
+    /// An experiment and its points: records of their own where it counts, else inside its own record (the writer sees to that).
     ///
     /// # Errors
     /// Where they can not be written.
     pub fn experiment(&mut self, ended: &Experiment, attribution: &Attribution, points: &Points) -> Result<()> {
-        let deltas: Vec<ThroughputPoint> = ended
+        let deltas: Vec<PointDelta> = ended
             .points
             .iter()
             .filter_map(|visits| {
@@ -48,13 +63,13 @@ impl<W: Write> Recorder<W> {
                 } else {
                     points.name(visits.point)?
                 };
-                Some(ThroughputPoint { name: name.to_owned(), delta: visits.visits })
+                let point = ThroughputPoint { name: name.to_owned(), delta: visits.visits };
+                Some(PointDelta::ThroughputPoint(point))
             })
             .collect();
         let valid = ended.invalid.is_none();
-        self.discarded += usize::from(!valid);
         let selected = attribution.lines().get(ended.line).map(crate::symbols::Line::location).unwrap_or_default();
-        self.write(&Record::Experiment(record::Experiment {
+        let record = record::Experiment {
             selected,
             speedup: ended.speedup.fraction(),
             duration: u64::try_from(ended.effective()).unwrap_or(0),
@@ -67,20 +82,17 @@ impl<W: Write> Recorder<W> {
             begin: ended.begin.since(self.start).0,
             selected_weight: ended.selected.weight_ns,
             samples: ended.set.samples,
-            points: (!valid).then(|| deltas.iter().cloned().map(PointDelta::ThroughputPoint).collect()),
-        }))?;
-        if valid {
-            for delta in deltas {
-                self.write(&Record::ThroughputPoint(delta))?;
-            }
-        }
-        Ok(())
+            points: None,
+        };
+        self.kept.experiment(&record, &deltas)?;
+        Ok(self.file.experiment(&record, &deltas)?)
     }
 }
 
 fn why(why: Why) -> record::Why {
     match why {
         Why::Truncated => record::Why::Truncated,
+        Why::Interrupted => record::Why::Interrupted,
         Why::NoTime => record::Why::NoTime,
         Why::NoVisits => record::Why::NoVisits,
         Why::LostSamples => record::Why::LostSamples,

@@ -1,6 +1,6 @@
 //! Who is let in over the registration socket, and what they get.
 
-use std::os::fd::OwnedFd;
+use std::{os::fd::OwnedFd, sync::Arc};
 
 use coz_common::abi::{ABI_VERSION, Hello, Welcome};
 use tokio::sync::mpsc::UnboundedSender;
@@ -23,9 +23,9 @@ pub struct Registered {
 #[derive(Debug)]
 pub struct Door {
     /// The maps, in the order of `abi::HELLO_REGISTER`.
-    pub maps: [OwnedFd; 5],
+    pub maps: [Arc<OwnedFd>; 5],
     /// The shim itself, for programs that are executed later.
-    pub shim: OwnedFd,
+    pub shim: Arc<OwnedFd>,
     /// The signal to listen to.
     pub signal: u32,
     /// Only programs of this user (or root's) belong to the target.
@@ -47,18 +47,15 @@ impl Registrar for Door {
             return None;
         }
         let pid_namespace = process::pid_namespace(pid as i32).ok().flatten()?;
-        let mut maps = Vec::with_capacity(self.maps.len());
-        for map in &self.maps {
-            maps.push(map.try_clone().ok()?);
-        }
         self.news.send(Registered { pid, handler: hello.handler }).ok()?;
         Some(Registration {
             welcome: Welcome { abi_version: ABI_VERSION, signal: self.signal, pid_namespace, _pad: 0 },
-            maps: maps.try_into().ok()?,
+            maps: self.maps.clone(),
         })
     }
 
-    fn shim(&self, pid: u32) -> Option<OwnedFd> {
-        if self.is_ours(pid) { self.shim.try_clone().ok() } else { None }
+    fn shim(&self, pid: u32) -> Option<(Welcome, Arc<OwnedFd>)> {
+        let welcome = Welcome { abi_version: ABI_VERSION, signal: self.signal, ..Welcome::default() };
+        self.is_ours(pid).then(|| (welcome, Arc::clone(&self.shim)))
     }
 }

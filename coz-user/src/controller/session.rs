@@ -3,7 +3,6 @@
 use std::{
     collections::VecDeque,
     io::{IsTerminal, Write},
-    sync::{Arc, Mutex},
     time::{Duration, SystemTime},
 };
 
@@ -32,7 +31,7 @@ use crate::{
     experiment::{
         machine::{Action, Event, Machine, MachineConfig},
         plan::{self, Plan},
-        record::{self, Record, Startup},
+        record::{self, Startup},
     },
     kernel::{
         control::{Trial, now},
@@ -69,37 +68,13 @@ pub fn run(config: RunConfig) -> Result<u8> {
     })
 }
 
-type Output = record::Writer<Tee>;
-
-/// The profile goes to its file, and is kept for the report: what the disk does not take is not lost.
-#[derive(Debug)]
-struct Tee {
-    file: std::fs::File,
-    kept: Arc<Mutex<Vec<u8>>>,
-}
-
-impl Write for Tee {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        if let Ok(mut kept) = self.kept.lock() {
-            kept.extend_from_slice(bytes);
-        }
-        self.file.write_all(bytes)?;
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        self.file.flush()
-    }
-}
-
 struct Session {
     config: RunConfig,
     ready: Ready,
     running: Running,
     events: AsyncFd<RingBuf<MapData>>,
     machine: Machine,
-    recorder: Recorder<Tee>,
-    kept: Arc<Mutex<Vec<u8>>>,
+    recorder: Recorder<std::fs::File>,
     counts: Counts,
     space: TableSpace,
     epoch: u32,
@@ -125,13 +100,14 @@ impl Session {
             end_to_end: config.end_to_end,
             ..MachineConfig::default()
         };
-        let kept = Arc::new(Mutex::new(Vec::new()));
-        let tee = Tee { file, kept: Arc::clone(&kept) };
-        let mut recorder = Recorder::new(Output::new(tee), began);
-        recorder.write(&Record::Startup(startup(&config, &ready, seed, &machine_config)))?;
+        let mut recorder = Recorder::new(file, began);
+        recorder.startup(&startup(&config, &ready, seed, &machine_config))?;
 
         let events = ready.kernel.take_events()?;
-        let events = AsyncFd::new(events).context("cannot wait for the kernel's events")?;
+        // SAFETY: the ring owns its descriptor and keeps it open and the same as long as it lives.
+        let events = unsafe { AsyncFd::register(events) }
+            .map_err(|error| error.into_parts().1)
+            .context("cannot wait for the kernel's events")?;
         if let Some((listener, door)) = ready.door.take() {
             tokio::spawn(listener.serve(door));
         }
@@ -146,7 +122,6 @@ impl Session {
             running,
             events,
             recorder,
-            kept,
             counts: Counts::default(),
             space: TableSpace::default(),
             epoch: 0,
@@ -414,8 +389,7 @@ impl Session {
             can_pay: stats.get(Stat::SignalsSent) > 0,
             notices,
         };
-        self.recorder
-            .write(&Record::Runtime(record::Runtime { time: wall.0, health: health(&stats, facts) }))?;
+        let runtime = record::Runtime { time: wall.0, health: health(&stats, facts) };
         let samples: Vec<record::Samples> = {
             let lines = self.ready.attribution.lines();
             (1..=lines.len())
@@ -437,19 +411,15 @@ impl Session {
                 })
                 .collect()
         };
-        for record in samples {
-            self.recorder.write(&Record::Samples(record))?;
-        }
-        Ok(())
+        self.recorder.end(&runtime, &samples)
     }
 
-    fn print_report(&self) {
+    fn print_report(self) {
         if self.config.talk.quiet {
             return;
         }
-        let kept = self.kept.lock().map(|kept| kept.clone()).unwrap_or_default();
         let terminal = std::io::stderr().is_terminal();
-        match report::of_run(&kept, &self.config, terminal) {
+        match report::of_run(&self.recorder.into_kept(), &self.config, terminal) {
             Ok(text) => {
                 let _ = std::io::stderr().write_all(text.as_bytes());
             }

@@ -18,7 +18,7 @@ use super::{
     registrar::{Door, Registered},
 };
 use crate::{
-    cli::{Exit, RunConfig},
+    cli::{self, Exit, RunConfig},
     kernel::{
         btf::Btf,
         calibrate, doctor,
@@ -27,7 +27,7 @@ use crate::{
         offsets,
     },
     points::{self, Spec},
-    symbols::{Module, Scope},
+    symbols::{Granularity, Module, Scope},
     target::{
         binary::Program,
         identity::{self, Identity},
@@ -89,8 +89,11 @@ pub fn prepare(config: &RunConfig) -> Result<Ready> {
     check_machine()?;
 
     let scope = Scope::new(&config.scope_source, &config.scope_binary)?;
-    let granularity = config.granularity.into();
-    let (mut attribution, resolved) = Attribution::new(scope, config.debug_dirs.clone(), granularity);
+    let granularity = match config.granularity {
+        cli::Granularity::Line => Granularity::Line,
+        cli::Granularity::Function => Granularity::Function,
+    };
+    let (mut attribution, resolved) = Attribution::new(scope.clone(), config.debug_dirs.clone(), granularity);
     let mut notices = Vec::new();
     if let Err(why) = &program.can_preload {
         notices.push(format!(
@@ -100,7 +103,7 @@ pub fn prepare(config: &RunConfig) -> Result<Ready> {
     }
     let image = program.image().map(|(path, _)| path.to_owned());
     let main = image.as_deref().and_then(|path| open_main(&mut attribution, path, &mut notices));
-    let resolved_points = resolve_points(config, main.as_ref(), &identity, &mut notices)?;
+    let resolved_points = resolve_points(config, main, scope, &mut notices)?;
 
     let btf = Btf::load()?;
     let pid_max = std::fs::read_to_string("/proc/sys/kernel/pid_max").context("cannot read /proc/sys/kernel/pid_max")?;
@@ -123,8 +126,8 @@ pub fn prepare(config: &RunConfig) -> Result<Ready> {
         let (listener, name) = Listener::bind().context("cannot open the registration socket")?;
         identity::set(&mut environment, SOCKET_ENV, name.as_ref());
         identity::prepend(&mut environment, "LD_PRELOAD", format!("/proc/self/fd/{number}").as_ref());
-        let maps = kernel.shared_maps()?;
-        let shim = memfd.try_clone().context("cannot copy the shim's descriptor")?;
+        let maps = kernel.shared_maps()?.map(Arc::new);
+        let shim = Arc::new(memfd.try_clone().context("cannot copy the shim's descriptor")?);
         door = Some((listener, Door { maps, shim, signal: SIGNAL, uid: identity.uid, news }));
     }
     let arguments: Vec<OsString> = config.program[1..].to_vec();
@@ -205,19 +208,23 @@ fn open_main(attribution: &mut Attribution, path: &Path, notices: &mut Vec<Strin
 
 fn resolve_points(
     config: &RunConfig,
-    main: Option<&Arc<Module>>,
-    identity: &Identity,
+    main: Option<Arc<Module>>,
+    scope: Scope,
     notices: &mut Vec<String>,
 ) -> Result<Vec<points::Resolved>> {
-    let _ = identity;
+    if config.progress.is_empty() {
+        return Ok(Vec::new());
+    }
+    let Some(main) = main else {
+        return Err(Exit::failure("--progress: the program is not an ELF file whose symbols can be read").into());
+    };
+    let binaries = points::Binaries::new(main, scope, config.debug_dirs.clone());
     config
         .progress
         .iter()
         .map(|text| {
             let spec: Spec = text.parse().map_err(|error| Exit::usage(format!("--progress {text}: {error}")))?;
-            let binaries = points::Binaries::new(main.cloned(), config.debug_dirs.clone());
-            let point = points::resolve(&spec, &binaries)
-                .map_err(|error| Exit::usage(format!("--progress {text}: {error:#}")))?;
+            let point = points::resolve(&spec, &binaries).map_err(|error| Exit::usage(format!("{error:#}")))?;
             notices.extend(point.note.clone());
             Ok(point)
         })

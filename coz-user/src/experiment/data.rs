@@ -98,8 +98,10 @@ impl Snapshot {
 /// Why an experiment must not count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Why {
-    /// It was cut short: the program ended, the time was over, or the user interrupted.
+    /// The program ended within it.
     Truncated,
+    /// The time for experiments was over, or the user interrupted it.
+    Interrupted,
     /// The delay was as long as the experiment: no effective time is left.
     NoTime,
     /// No progress point was visited.
@@ -116,6 +118,7 @@ impl Why {
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Truncated => "truncated",
+            Self::Interrupted => "interrupted",
             Self::NoTime => "no-time",
             Self::NoVisits => "no-visits",
             Self::LostSamples => "lost-samples",

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! The target's end, Ctrl-C and the end of `--duration` cut this short from wherever it stands: a running
-//! experiment is ended, recorded as truncated, and no other begins.
+//! experiment is ended, recorded as truncated or interrupted, and no other begins.
 //!
 //! **Without any progress point** no experiment is made: there is nothing that a delay could show. The run is
 //! sampled undelayed to its end and recorded as one long baseline, visited once ([`PointId::WHOLE_RUN`]). Points
@@ -48,12 +48,8 @@ enum State {
     Finished,
 }
 
-/// Whether an experiment ended before its time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Cut {
-    Short,
-    No,
-}
+/// Whether an experiment ended before its time, and why.
+type Cut = Option<Why>;
 
 /// Why no more experiments begin. Of several, the greatest holds: Ctrl-C reaches the target too, and the end that
 /// it then comes to is not its own.
@@ -163,7 +159,7 @@ impl Machine {
     fn on_tick(&mut self, now: Nanos) -> Vec<Action> {
         match self.state {
             State::Waiting { .. } => self.try_begin(now),
-            State::Running { until, .. } if now >= until => self.close(Cut::No),
+            State::Running { until, .. } if now >= until => self.close(None),
             State::Running { until, .. } => vec![
                 Action::Extend { deadline: after(now, LEASE) },
                 Action::SetTimer(after(now, RENEW).min(until)),
@@ -175,7 +171,11 @@ impl Machine {
     fn on_stop(&mut self, stop: Stop, now: Nanos) -> Vec<Action> {
         self.stop = self.stop.max(Some(stop));
         // A run that is one experiment is complete when the program has ended by itself.
-        let cut = if self.config.end_to_end && stop == Stop::Exited { Cut::No } else { Cut::Short };
+        let cut = match stop {
+            Stop::Exited if self.config.end_to_end => None,
+            Stop::Exited => Some(Why::Truncated),
+            Stop::Duration | Stop::Interrupted => Some(Why::Interrupted),
+        };
         match &mut self.state {
             State::Waiting { .. } | State::Stopped => self.conclude(now),
             State::Opening { ended: ended @ None, .. } => {
@@ -214,7 +214,7 @@ impl Machine {
             }
             State::Closing { current, first, cut } => self.record(current, &first, &snapshot, cut, now),
             State::Summing => {
-                let cut = if self.stop == Some(Stop::Exited) { Cut::No } else { Cut::Short };
+                let cut = (self.stop != Some(Stop::Exited)).then_some(Why::Interrupted);
                 vec![
                     Action::Record(Box::new(judged(whole_run(None, self.start, &snapshot), cut))),
                     Action::Finish,
@@ -241,7 +241,7 @@ impl Machine {
             judged(whole_run(Some(current), self.start, last), cut)
         } else {
             let experiment = judged(window(current, first, last), cut);
-            if cut == Cut::No && experiment.most_visits() < self.config.min_visits {
+            if cut.is_none() && experiment.most_visits() < self.config.min_visits {
                 self.length = Nanos(self.length.0.saturating_mul(2)).min(self.config.max_length);
             }
             experiment
@@ -326,13 +326,11 @@ fn whole_run(current: Option<Current>, start: Nanos, last: &Snapshot) -> Experim
 
 /// The same, with the reason why it must not count, if there is one.
 fn judged(mut experiment: Experiment, cut: Cut) -> Experiment {
-    match cut {
-        Cut::No => experiment.invalid = experiment.defect(),
-        Cut::Short => {
-            experiment.points.retain(|p| p.point != PointId::WHOLE_RUN);
-            experiment.invalid = Some(Why::Truncated);
-        }
+    if cut.is_some() {
+        // The run was not seen to its end.
+        experiment.points.retain(|p| p.point != PointId::WHOLE_RUN);
     }
+    experiment.invalid = cut.or_else(|| experiment.defect());
     experiment
 }
 

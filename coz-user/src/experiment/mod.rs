@@ -8,4 +8,5 @@ pub mod data;
 pub mod machine;
 pub mod plan;
 pub mod protocol;
+
 pub mod record;

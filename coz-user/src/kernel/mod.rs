@@ -3,6 +3,7 @@
 pub mod btf;
 pub mod calibrate;
 pub mod control;
+pub mod doctor;
 pub mod lines;
 pub mod load;
 pub mod mapped;

@@ -1,8 +1,8 @@
 //! From a spec to the places in files where probes go.
 
 use super::binaries::Binaries;
-use super::by_symbol;
 use super::spec::{Place, Spec};
+use super::{by_line, by_symbol};
 use crate::symbols::Module;
 use anyhow::{Context, Result, bail};
 use std::path::PathBuf;
@@ -49,25 +49,31 @@ pub fn resolve(spec: &Spec, binaries: &Binaries) -> Result<Resolved> {
 }
 
 fn resolve_in(spec: &Spec, binaries: &Binaries) -> Result<Resolved> {
-    let unsupported = |kind: &str| {
+    let unsupported = |kind: &str| -> Result<Resolved> {
         bail!("{kind} are not supported yet: name a function (SYMBOL) or a line (FILE:LINE) instead")
     };
-    match &spec.place {
+    let module = || binaries.find(spec.binary.as_deref());
+    let (module, (found, remark)) = match &spec.place {
+        Place::Symbol { symbol, offset } => {
+            let module = module()?;
+            let found = by_symbol::find(&module, symbol, *offset)?;
+            (module, found)
+        }
+        Place::Line { file, line } => {
+            let module = module()?;
+            let found = by_line::find(&module, file, *line)?;
+            (module, found)
+        }
         Place::Return { .. } => return unsupported("returns (SYMBOL%return)"),
         Place::Usdt { .. } => return unsupported("USDT probes (usdt:PROVIDER:NAME)"),
         Place::Syscall { .. } => return unsupported("system calls (syscall:NAME)"),
         Place::Sampled { .. } => return unsupported("sampled points (sampled:FILE:LINE)"),
-        Place::Symbol { .. } | Place::Line { .. } => {}
-    }
-    let module = binaries.find(spec.binary.as_deref())?;
-    let found = match &spec.place {
-        Place::Symbol { symbol, offset } => by_symbol::find(&module, symbol, *offset)?,
-        _ => bail!("lines are not supported yet"),
     };
     let mut sites = found.into_iter().map(|found| site(&module, found)).collect::<Result<Vec<_>>>()?;
     sites.sort_by_key(|site| site.address);
     sites.dedup_by_key(|site| site.address);
-    let note = note(&spec.name, &sites);
+    let notes: Vec<String> = note(&spec.name, &sites).into_iter().chain(remark).collect();
+    let note = (!notes.is_empty()).then(|| notes.join("; "));
     Ok(Resolved { name: spec.name.clone(), sites, note })
 }
 

@@ -22,12 +22,7 @@ impl Debug {
     ///
     /// # Errors
     /// Why there is none that could be used, as the end of a sentence about the program.
-    pub(crate) fn load(
-        program: &Elf,
-        found: &Found,
-        dirs: &[PathBuf],
-        scope: &Scope,
-    ) -> Result<Self, String> {
+    pub(crate) fn load(program: &Elf, found: &Found, dirs: &[PathBuf]) -> Result<Self, String> {
         let carrier = match &found.elf {
             Some(elf) if dwarf::has_dwarf(elf) => elf,
             _ if dwarf::has_dwarf(program) => program,
@@ -43,9 +38,7 @@ impl Debug {
         let debug = Self { sections, index };
         match &debug.index.damage {
             Some(why) if debug.index.is_empty() => Err(damaged(why.clone())),
-            _ if !debug.has_source_in_scope(scope) => {
-                Err("has debug information for no source in scope".to_owned())
-            }
+            _ if debug.index.is_empty() => Err("has debug information that describes no code".to_owned()),
             _ => Ok(debug),
         }
     }
@@ -68,6 +61,11 @@ impl Debug {
         Arc::clone(slot.parsed.get_or_init(read))
     }
 
+    /// How many bytes the entries take: a measure of the work to read them all.
+    pub(crate) fn size(&self) -> usize {
+        self.sections.info_size()
+    }
+
     /// What could not be read so far.
     pub(crate) fn damage(&self) -> Option<&str> {
         let units = self.index.units.iter().filter_map(|slot| slot.parsed.get()?.damage.as_deref());
@@ -75,7 +73,7 @@ impl Debug {
     }
 
     /// Whether any unit was compiled from a source in scope, or includes one.
-    fn has_source_in_scope(&self, scope: &Scope) -> bool {
+    pub(crate) fn has_source_in_scope(&self, scope: &Scope) -> bool {
         let inside = |name: &str| !name.is_empty() && scope.source(name.as_ref());
         if self.index.with_code().any(|slot| inside(&slot.source)) {
             return true;

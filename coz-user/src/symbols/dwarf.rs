@@ -2,7 +2,7 @@
 
 use super::elf::{Elf, SectionBytes};
 use anyhow::{Result, bail};
-use gimli::{EndianSlice, RunTimeEndian, SectionId};
+use gimli::{EndianSlice, RunTimeEndian, Section as _, SectionId};
 use object::Object;
 
 /// How DWARF is read: slices of mapped or decompressed sections.
@@ -38,6 +38,11 @@ impl Sections {
         }
         let endian = if object.is_little_endian() { RunTimeEndian::Little } else { RunTimeEndian::Big };
         Ok(Self { main: load(elf)?, shared: shared.map(load).transpose()?, endian })
+    }
+
+    /// Bytes of `.debug_info`.
+    pub(crate) fn info_size(&self) -> usize {
+        self.view().debug_info.reader().len()
     }
 
     /// A view of the sections. Costs nothing.

@@ -15,6 +15,8 @@ pub(crate) struct Slot {
     pub(crate) offset: DebugInfoOffset,
     /// The source file that the unit was compiled from.
     pub(crate) source: Arc<str>,
+    /// Whether any address belongs to it.
+    has_code: bool,
     pub(crate) parsed: OnceLock<Arc<Unit>>,
 }
 
@@ -86,13 +88,12 @@ impl Index {
 
     /// The units that describe code.
     pub(crate) fn with_code(&self) -> impl Iterator<Item = &Slot> {
-        let mut seen = vec![false; self.units.len()];
-        let new = move |unit: &usize| seen.get_mut(*unit).is_some_and(|seen| !std::mem::replace(seen, true));
-        self.ranges
-            .iter()
-            .map(|range| range.unit as usize)
-            .filter(new)
-            .filter_map(|unit| self.units.get(unit))
+        self.units.iter().filter(|slot| slot.has_code)
+    }
+
+    /// Whether a unit (index in `units`) describes code.
+    pub(crate) fn has_code(&self, number: usize) -> bool {
+        self.units.get(number).is_some_and(|slot| slot.has_code)
     }
 
     /// Whether no code is described.
@@ -110,7 +111,7 @@ impl Index {
     ) -> gimli::Result<()> {
         let number = self.units.len() as u32;
         let source = paths::unit_source(raw);
-        self.units.push(Slot { offset, source, parsed: OnceLock::new() });
+        self.units.push(Slot { offset, source, has_code: false, parsed: OnceLock::new() });
         if !has_code {
             return Ok(());
         }
@@ -133,6 +134,9 @@ impl Index {
         if self.ranges.len() == before {
             let mut push = |begin, end| self.ranges.push(UnitRange { begin, end, unit: number });
             rows::read(raw, |begin| elf.is_code(begin)).sequences.iter().for_each(|s| push(s.0, s.1));
+        }
+        if let Some(slot) = self.units.last_mut() {
+            slot.has_code = self.ranges.len() > before;
         }
         Ok(())
     }

@@ -12,6 +12,8 @@ mod demangle;
 mod dwarf;
 pub mod elf;
 mod index;
+mod inlined;
+mod line_sites;
 mod lines;
 mod module;
 mod names;
@@ -25,6 +27,8 @@ mod table;
 mod unit;
 
 pub use demangle::{demangle, short_name, split_clone};
+pub use inlined::{Declaration, Inlined};
+pub use line_sites::{LineSearch, LineSite};
 pub use lines::{Line, Lines};
 pub use module::{Detail, Mapping, Module};
 pub use scope::Scope;

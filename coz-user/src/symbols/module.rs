@@ -52,6 +52,7 @@ pub struct Module {
     debug_dirs: Vec<PathBuf>,
     separate: OnceLock<Found>,
     debug: OnceLock<Result<Debug, String>>,
+    in_scope: OnceLock<bool>,
     symbols: OnceLock<SymbolTable>,
 }
 
@@ -69,6 +70,7 @@ impl Module {
             debug_dirs: debug_dirs.to_vec(),
             separate: OnceLock::new(),
             debug: OnceLock::new(),
+            in_scope: OnceLock::new(),
             symbols: OnceLock::new(),
         })
     }
@@ -158,7 +160,8 @@ impl Module {
     /// The entries of the line table for the addresses from `page * 4096` on: sorted, the first starts at 0.
     ///
     /// Each stretch of code belongs to its innermost line in scope: that of the line table, else, going
-    /// outwards, that of the first call in scope that was inlined around it. Without usable debug information,
+    /// outwards, that of the first call in scope that was inlined around it, else, in a function declared in
+    /// scope, the one before. Without usable debug information,
     /// it belongs to its function, whatever the granularity.
     pub fn page(&self, page: u32, granularity: Granularity, lines: &mut Lines) -> Vec<LineEntry> {
         let begin = u64::from(page) * PAGE_SIZE;
@@ -171,10 +174,30 @@ impl Module {
         entries.first().map(|entry| LineId(entry.line)).filter(|line| line.is_some())
     }
 
-    /// The debug information, loaded and indexed at the first call; the reason where there is none.
+    /// Whether there is debug information that can be used, in scope or not.
+    pub fn has_debug_information(&self) -> bool {
+        self.any_debug().is_ok()
+    }
+
+    /// The debug information of code in scope; the reason where there is none.
     pub(crate) fn debug(&self) -> Result<&Debug, &str> {
-        let load = || Debug::load(&self.elf, self.separate(), &self.debug_dirs, &self.scope);
+        let debug = self.any_debug()?;
+        match self.in_scope.get_or_init(|| debug.has_source_in_scope(&self.scope)) {
+            true => Ok(debug),
+            false => Err("has debug information for no source in scope"),
+        }
+    }
+
+    /// The debug information, whatever the scope: loaded and indexed at the first call.
+    pub(crate) fn any_debug(&self) -> Result<&Debug, &str> {
+        let load = || Debug::load(&self.elf, self.separate(), &self.debug_dirs);
         self.debug.get_or_init(load).as_ref().map_err(String::as_str)
+    }
+
+    /// The scope that it was opened with.
+    #[must_use]
+    pub fn scope(&self) -> &Scope {
+        &self.scope
     }
 
     fn separate(&self) -> &Found {

@@ -14,7 +14,6 @@ use std::sync::Arc;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Description {
     /// As the linker knows it, else as the source does; empty where not known.
-    #[allow(dead_code)]
     pub(crate) symbol: Arc<str>,
     /// Readable.
     pub(crate) name: Arc<str>,

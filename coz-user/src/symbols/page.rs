@@ -66,9 +66,22 @@ pub(crate) fn paint_symbols(painting: &mut Painting, table: &SymbolTable, scope:
 
 /// Fills paintings from debug information.
 pub(crate) struct Attribution<'a> {
-    pub(crate) scope: &'a Scope,
-    pub(crate) granularity: Granularity,
-    pub(crate) names: Names<'a>,
+    scope: &'a Scope,
+    granularity: Granularity,
+    names: Names<'a>,
+    /// Whether a file (number of its unit, its own number there) is in scope.
+    files: HashMap<(u32, u32), bool>,
+}
+
+/// Number of a file in its unit, and a line.
+type Place = (u32, u32);
+
+/// An address, and the unit that describes it.
+#[derive(Clone, Copy)]
+struct Code<'a> {
+    number: u32,
+    unit: &'a Unit,
+    address: u64,
 }
 
 impl<'a> Attribution<'a> {
@@ -78,7 +91,7 @@ impl<'a> Attribution<'a> {
         scope: &'a Scope,
         granularity: Granularity,
     ) -> Self {
-        Self { scope, granularity, names: Names::new(dwarf, index) }
+        Self { scope, granularity, names: Names::new(dwarf, index), files: HashMap::new() }
     }
 
     /// Fills in the part that a unit describes.
@@ -91,13 +104,14 @@ impl<'a> Attribution<'a> {
     ) {
         let mut bounds = bounds(range, unit);
         bounds.push(range.end);
-        let mut in_scope = HashMap::new();
         let mut frames = Vec::new();
         for pair in bounds.windows(2) {
             let [from, to] = *pair else { continue };
             unit.frames_at(from, &mut frames);
             let line = match self.granularity {
-                Granularity::Line => self.line(range.unit, unit, from, &frames, &mut in_scope, lines),
+                Granularity::Line => {
+                    self.line(Code { number: range.unit, unit, address: from }, &frames, lines)
+                }
                 Granularity::Function => self.function(range.unit, unit, &frames, lines),
             };
             if let Some(line) = line {
@@ -106,32 +120,62 @@ impl<'a> Attribution<'a> {
         }
     }
 
-    /// The innermost line in scope: the line table's, else the call that was inlined, outwards.
-    fn line(
-        &mut self,
-        number: u32,
-        unit: &Unit,
-        address: u64,
-        frames: &[u32],
-        in_scope: &mut HashMap<u32, bool>,
-        lines: &mut Lines,
-    ) -> Option<LineId> {
-        let row = unit.row_at(address).map(|row| (row.file, row.line));
+    /// The line of an address; see [`super::Module::page`].
+    fn line(&mut self, at: Code<'_>, frames: &[u32], lines: &mut Lines) -> Option<LineId> {
+        let (place, frame) = match self.innermost(at, frames) {
+            Some(found) => found,
+            None => self.line_before(at, frames)?,
+        };
+        let path = at.unit.file(place.0)?;
+        lines.place(path, place.1, || self.name(at, frame))
+    }
+
+    /// The innermost place in scope (number of the file, line), and the frame that it stands in: the line
+    /// table's, else, going outwards, that of an inlined call.
+    fn innermost(&mut self, at: Code<'_>, frames: &[u32]) -> Option<(Place, Option<u32>)> {
+        let row = at.unit.row_at(at.address).map(|row| (row.file, row.line));
         // Each call stands in the function around the inlined one.
         let calls = frames.iter().enumerate().skip(1).rev().map(|(depth, frame)| {
-            let frame = unit.frames.get(*frame as usize);
+            let frame = at.unit.frames.get(*frame as usize);
             (depth, frame.map(|frame| (frame.call_file, frame.call_line)))
         });
         for (depth, place) in std::iter::once((frames.len(), row)).chain(calls) {
-            let Some((file, line)) = place.filter(|(_, line)| *line != 0) else { continue };
-            let Some(path) = unit.file(file) else { continue };
-            let scope = self.scope;
-            if *in_scope.entry(file).or_insert_with(|| scope.source(path.as_ref().as_ref())) {
-                let frame = depth.checked_sub(1).and_then(|i| frames.get(i)).copied();
-                return lines.place(path, line, || self.name(number, unit, frame));
+            let Some(place) = place.filter(|(_, line)| *line != 0) else { continue };
+            if self.is_in_scope(at, place.0) {
+                return Some((place, depth.checked_sub(1).and_then(|i| frames.get(i)).copied()));
             }
         }
         None
+    }
+
+    /// The last place in scope before an address that has none itself, in a function that is declared in
+    /// scope. Optimised code loses track of what was inlined; a function's own code must not count for its caller.
+    fn line_before(&mut self, mut at: Code<'_>, frames: &[u32]) -> Option<(Place, Option<u32>)> {
+        const MAX_ROWS: usize = 64;
+        let function = *frames.first()?;
+        let entry = at.unit.frames.get(function as usize)?.entry;
+        let declared = self.names.describe(at.number as usize, entry).file?;
+        if !self.scope.source(declared.as_ref().as_ref()) {
+            return None;
+        }
+        let mut before = Vec::new();
+        for _ in 0..MAX_ROWS {
+            at.address = at.unit.row_at(at.address)?.address.checked_sub(1)?;
+            at.unit.frames_at(at.address, &mut before);
+            if before.first() != Some(&function) {
+                break;
+            }
+            if let Some(found) = self.innermost(at, &before) {
+                return Some(found);
+            }
+        }
+        None
+    }
+
+    fn is_in_scope(&mut self, at: Code<'_>, file: u32) -> bool {
+        let Some(path) = at.unit.file(file) else { return false };
+        let scope = self.scope;
+        *self.files.entry((at.number, file)).or_insert_with(|| scope.source(path.as_ref().as_ref()))
     }
 
     /// The innermost function that is declared in scope.
@@ -154,9 +198,9 @@ impl<'a> Attribution<'a> {
         None
     }
 
-    fn name(&mut self, number: u32, unit: &Unit, frame: Option<u32>) -> Arc<str> {
-        match frame.and_then(|frame| unit.frames.get(frame as usize)) {
-            Some(frame) => self.names.describe(number as usize, frame.entry).name,
+    fn name(&mut self, at: Code<'_>, frame: Option<u32>) -> Arc<str> {
+        match frame.and_then(|frame| at.unit.frames.get(frame as usize)) {
+            Some(frame) => self.names.describe(at.number as usize, frame.entry).name,
             None => Arc::from(""),
         }
     }

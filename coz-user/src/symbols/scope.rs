@@ -158,9 +158,11 @@ fn set(option: &str, globs: &[&str]) -> Result<GlobSet> {
         let rooted = if glob.starts_with('/') || glob.starts_with('*') {
             glob.to_owned()
         } else {
-            format!("{{,*/}}{}", glob.trim_start_matches("./"))
+            format!("*/{}", glob.trim_start_matches("./"))
         };
-        for pattern in [rooted.clone(), format!("{rooted}/*")] {
+        // A relative path has no slash to begin with.
+        let bare = rooted.strip_prefix("*/").unwrap_or(&rooted).to_owned();
+        for pattern in [format!("{rooted}/*"), format!("{bare}/*"), rooted, bare] {
             let parsed = Glob::new(&pattern)
                 .with_context(|| format!("{option} '{given}' is not a glob that can be read"))?;
             builder.add(parsed);

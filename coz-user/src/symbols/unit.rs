@@ -5,6 +5,7 @@ use super::paths;
 use super::ranges::RangeAttributes;
 use super::rows::{self, NO_FILE, Row};
 use gimli::{AttributeValue, UnitRef};
+use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 /// A function, or an inlined copy of one.
@@ -12,6 +13,10 @@ use std::sync::Arc;
 pub(crate) struct Frame {
     /// Offset of its entry in the unit.
     pub(crate) entry: usize,
+    /// Offset in `.debug_info` of the entry that it is a copy of, if that is in the same file.
+    pub(crate) origin: Option<NonZeroUsize>,
+    /// How many functions are around it.
+    pub(crate) level: u32,
     /// Where it is entered.
     pub(crate) address: u64,
     /// From where it was inlined: number of the file in the unit ([`NO_FILE`]: not known).
@@ -114,11 +119,19 @@ impl Unit {
                 }
             };
             let mut ranges = RangeAttributes::default();
-            let mut frame = Frame { entry: offset.0, address: 0, call_file: NO_FILE, call_line: 0 };
+            let mut frame = Frame {
+                entry: offset.0,
+                origin: None,
+                level: level as u32,
+                address: 0,
+                call_file: NO_FILE,
+                call_line: 0,
+            };
             for spec in abbreviation.attributes() {
                 let attr = entries.read_attribute(*spec)?;
                 match attr.name() {
                     gimli::DW_AT_call_file => frame.call_file = file_number(&attr.value(), unit),
+                    gimli::DW_AT_abstract_origin => frame.origin = origin(&attr.value(), unit),
                     gimli::DW_AT_call_line => {
                         frame.call_line =
                             attr.udata_value().and_then(|line| u32::try_from(line).ok()).unwrap_or(0);
@@ -160,6 +173,15 @@ impl Unit {
         self.frames.push(frame);
         Ok(())
     }
+}
+
+fn origin<'d>(value: &AttributeValue<Slice<'d>>, unit: UnitRef<'_, Slice<'d>>) -> Option<NonZeroUsize> {
+    let offset = match value {
+        AttributeValue::UnitRef(offset) => offset.to_debug_info_offset(&unit.header)?,
+        AttributeValue::DebugInfoRef(offset) => *offset,
+        _ => return None,
+    };
+    NonZeroUsize::new(offset.0)
 }
 
 /// The number of a file in the attribute; up to DWARF 4, 0 means none.

@@ -1,1 +1,9 @@
-//! target
+//! The profiled program: whom it runs as, what it is, starting it, watching it, how it ended.
+
+pub mod binary;
+pub mod exit;
+pub mod identity;
+pub mod launch;
+pub mod process;
+pub mod registration;
+pub mod shim;

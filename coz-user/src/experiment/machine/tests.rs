@@ -150,7 +150,7 @@ fn after_the_duration_nothing_begins_and_the_run_goes_on() {
     let mut m = running(MachineConfig::default());
     m.on(Event::DurationOver, ms(100));
     let actions = m.on(snapshot(ms(100), 40, Nanos(0)), ms(101));
-    assert_eq!((actions.len(), recorded(&actions).invalid), (1, Some(Why::Truncated)));
+    assert_eq!((actions.len(), recorded(&actions).invalid), (1, Some(Why::Interrupted)));
     assert_eq!(m.on(Event::Tick, ms(5_000)), []);
     assert_eq!(m.on(Event::LinesSeen(vec![(LINE, 9)]), ms(5_000)), []);
     assert_eq!(m.on(Event::TargetExited, ms(9_000)), [Action::Finish]);
@@ -162,6 +162,7 @@ fn ctrl_c_finishes_without_waiting_for_the_target() {
     m.on(Event::Interrupted, ms(100));
     assert_eq!(m.on(Event::TargetExited, ms(100)), []);
     let actions = m.on(snapshot(ms(101), 40, Nanos(0)), ms(101));
+    assert_eq!(recorded(&actions).invalid, Some(Why::Interrupted), "the target ended because of it");
     assert_eq!(actions.last(), Some(&Action::Finish));
 }
 
@@ -185,7 +186,7 @@ fn a_run_that_was_interrupted_is_no_whole_run() {
     m.on(Event::Interrupted, ms(900));
     m.on(Event::TargetExited, ms(900));
     let actions = m.on(Event::Snapshot(Snapshot { at: ms(901), ..Snapshot::default() }), ms(901));
-    assert_eq!((recorded(&actions).points.len(), recorded(&actions).invalid), (0, Some(Why::Truncated)));
+    assert_eq!((recorded(&actions).points.len(), recorded(&actions).invalid), (0, Some(Why::Interrupted)));
 }
 
 #[test]

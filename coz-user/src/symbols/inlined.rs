@@ -1,0 +1,83 @@
+//! Where functions were inlined, and where they are declared.
+
+use super::module::Module;
+use super::names::{Description, Names};
+use std::collections::HashMap;
+
+/// A copy of a function within another.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Inlined {
+    /// The function, as the linker knows it, else as the source does.
+    pub symbol: String,
+    /// The function around it all, demangled.
+    pub within: String,
+    /// Where the copy is entered: ELF virtual address.
+    pub address: u64,
+}
+
+/// Where a function is declared.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Declaration {
+    /// The source file.
+    pub file: String,
+    /// From 1 on.
+    pub line: u32,
+}
+
+/// Reading every unit of debug information larger than this takes longer than anyone waits.
+const MAX_SEARCHED: usize = 512 << 20;
+
+impl Module {
+    /// The inlined copies of those functions whose symbol `fits`, of all units. Reads the whole debug
+    /// information; `None` where there is none, or so much that it was not searched.
+    pub fn inlined(&self, mut fits: impl FnMut(&str) -> bool) -> Option<Vec<Inlined>> {
+        let debug = self.any_debug().ok().filter(|debug| debug.size() <= MAX_SEARCHED)?;
+        let dwarf = debug.view();
+        let mut names = Names::new(&dwarf, &debug.index);
+        // By the entry that they are copies of: the same few functions are inlined over and over.
+        let mut fitting: HashMap<usize, Option<Description>> = HashMap::new();
+        let mut found = Vec::new();
+        let mut around = Vec::new();
+        for number in 0..debug.index.units.len() {
+            if !debug.index.has_code(number) {
+                continue;
+            }
+            let unit = debug.unit(number as u32, &dwarf, self.elf());
+            for frame in unit.frames.iter().filter(|frame| frame.level > 0) {
+                let mut describe = || Some(names.describe(number, frame.entry)).filter(|d| fits(&d.symbol));
+                let description = match frame.origin {
+                    Some(origin) => fitting.entry(origin.get()).or_insert_with(describe).clone(),
+                    None => describe(),
+                };
+                let Some(description) = description else { continue };
+                unit.frames_at(frame.address, &mut around);
+                let outer = around.first().and_then(|outer| unit.frames.get(*outer as usize));
+                let within = outer.map(|outer| names.describe(number, outer.entry).name.to_string());
+                found.push(Inlined {
+                    symbol: description.symbol.to_string(),
+                    within: within.unwrap_or_default(),
+                    address: frame.address,
+                });
+            }
+        }
+        Some(found)
+    }
+
+    /// Where the functions at these addresses are declared, in the order of the addresses.
+    pub fn declarations(&self, addresses: impl IntoIterator<Item = u64>) -> Vec<Option<Declaration>> {
+        let Ok(debug) = self.any_debug() else { return addresses.into_iter().map(|_| None).collect() };
+        let dwarf = debug.view();
+        let mut names = Names::new(&dwarf, &debug.index);
+        let mut around = Vec::new();
+        let mut find = |address: u64| {
+            let range = debug.index.overlapping(address, address.checked_add(1)?).next()?;
+            let unit = debug.unit(range.unit, &dwarf, self.elf());
+            unit.frames_at(address, &mut around);
+            let frame = unit.frames.get(*around.first()? as usize)?;
+            let known = names.describe(range.unit as usize, frame.entry);
+            let file = known.file.filter(|_| known.line > 0)?;
+            Some(Declaration { file: file.to_string(), line: known.line })
+        };
+        addresses.into_iter().map(&mut find).collect()
+    }
+}
