@@ -7,7 +7,9 @@ use anyhow::Result;
 
 pub mod demo;
 pub mod ebpf;
+pub mod overhead;
 pub mod programs;
+pub mod real;
 pub mod sh;
 pub mod test;
 pub mod truth;
