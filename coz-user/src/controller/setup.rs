@@ -132,6 +132,7 @@ pub fn prepare(config: &RunConfig) -> Result<Ready> {
     }
     let arguments: Vec<OsString> = config.program[1..].to_vec();
     let (file, argv) = program.command(typed, &arguments);
+    identity::name_started(&mut environment, &program.path);
     let inherit = door.is_some().then(|| Inherit { descriptor: memfd.as_fd(), number });
     let suspended = Suspended::spawn(&LaunchSpec { file, argv, environment, identity: &identity, inherit })
         .map_err(launch_failure)?;
@@ -178,17 +179,10 @@ pub fn launch_failure(error: crate::target::launch::LaunchError) -> anyhow::Erro
 }
 
 fn check_machine() -> Result<()> {
-    let failing: Vec<_> =
-        doctor::machine().into_iter().filter(|check| check.level == doctor::Level::Fail).collect();
-    let Some(first) = failing.first() else { return Ok(()) };
-    let mut exit = Exit::failure(format!("this machine cannot be profiled on: {}: {}", first.name, first.found));
-    for check in &failing {
-        exit = exit.hint(match &check.fix {
-            Some(fix) => format!("{}: {} (needed: {}); {fix}", check.name, check.found, check.needed),
-            None => format!("{}: {} (needed: {})", check.name, check.found, check.needed),
-        });
+    match doctor::failures(&doctor::machine()) {
+        Some(text) => Err(Exit::failure(text).hint("`coz-bpf doctor` shows everything that was checked").into()),
+        None => Ok(()),
     }
-    Err(exit.hint("`coz-bpf doctor` shows everything that was checked").into())
 }
 
 fn open_main(attribution: &mut Attribution, path: &Path, notices: &mut Vec<String>) -> Option<Arc<Module>> {
