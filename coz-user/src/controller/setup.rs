@@ -9,7 +9,7 @@ use std::{
 };
 
 use anyhow::{Context, Result};
-use coz_common::{abi::SOCKET_ENV, units::Nanos};
+use coz_common::units::Nanos;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use super::{
@@ -124,8 +124,11 @@ pub fn prepare(config: &RunConfig) -> Result<Ready> {
     let number = free_descriptor().context("no free file descriptor for the shim")?;
     if program.can_preload.is_ok() {
         let (listener, name) = Listener::bind().context("cannot open the registration socket")?;
-        identity::set(&mut environment, SOCKET_ENV, name.as_ref());
-        identity::prepend(&mut environment, "LD_PRELOAD", format!("/proc/self/fd/{number}").as_ref());
+        let theirs = environment.iter().find(|(name, _)| name == "LD_PRELOAD").map(|(_, value)| value.clone());
+        for (name, value) in shim::variables(number, &name, theirs.as_deref().filter(|value| !value.is_empty())) {
+            let name = name.to_string_lossy();
+            identity::set(&mut environment, &name, &value);
+        }
         let maps = kernel.shared_maps()?.map(Arc::new);
         let shim = Arc::new(memfd.try_clone().context("cannot copy the shim's descriptor")?);
         door = Some((listener, Door { maps, shim, signal: SIGNAL, uid: identity.uid, news }));
