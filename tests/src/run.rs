@@ -87,9 +87,9 @@ impl Place {
         self.path().join("profile.jsonl")
     }
 
-    /// `coz-bpf run -q ARGS...`, here, with a folder of its own for temporary files.
+    /// `coz-bpf run ARGS...`, here, with a folder of its own for temporary files.
     pub fn profiled<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> Command {
-        let mut command = self.plain(crate::profiler(), ["run", "-q"]);
+        let mut command = self.plain(crate::profiler(), ["run"]);
         command.args(args);
         command
     }
