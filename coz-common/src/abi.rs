@@ -8,11 +8,11 @@
 //!
 //! | struct | map | kernel | controller | target (shim) |
 //! | --- | --- | --- | --- | --- |
-//! | [`Control`] | `CONTROL` | reads | writes | reads (read-only mapping) |
-//! | [`Global`], [`KernelSlot`] | `GLOBAL`, `SLOTS` | writes | reads, frees | reads (read-only mapping) |
+//! | [`Control`] | `CONTROL`, and its copy in a sealed memory file | reads the map | writes both | reads the file |
+//! | [`Global`], [`KernelSlot`] | `GLOBAL`, `SLOTS` (frozen) | writes | reads | reads |
 //! | [`TargetSlot`], [`CounterSlot`] | `PAYMENTS`, `COUNTERS` | reads | reads | writes |
 //!
-//! The target can therefore spoil nothing but what it says it has paid, that is, its own results.
+//! Seal and freeze forbid every other mapping to write, whoever has the descriptor. The target can therefore spoil nothing but what it says it has paid, that is, its own results.
 
 use core::mem::{align_of, offset_of, size_of};
 
@@ -43,7 +43,7 @@ pub const STATE_IDLE: u32 = 0;
 /// `Control::state`: an experiment runs.
 pub const STATE_RUNNING: u32 = 1;
 
-/// What the controller tells the kernel and the shim: one page, mapped read-only in the target.
+/// What the controller tells the kernel and the shim: one page, and a copy of it for the target.
 ///
 /// Written by the controller alone. An experiment starts by writing the other fields first and `epoch` last.
 #[repr(C)]
@@ -72,8 +72,12 @@ pub struct Control {
     /// How long a wake-up takes on an idle machine, nanoseconds: the part of a woken thread's latency that can be
     /// waking, and not waiting for a CPU.
     pub wake_latency_ns: u64,
+    /// The process that is the first of the profiled set from its next exec on; 0 = none.
+    pub root: u32,
+    /// Explicit padding.
+    pub _pad: u32,
     /// To the end of the page.
-    pub _reserved: [u64; 504],
+    pub _reserved: [u64; 503],
 }
 
 /// What is true of the whole profile, written by the kernel: one page, mapped read-only in the target.
@@ -81,7 +85,7 @@ pub struct Control {
 #[derive(Clone, Copy, Debug)]
 pub struct Global {
     /// `G`, the delay that everyone must have absorbed, tagged with its epoch: see [`crate::clock::TaggedDelay`].
-    /// Raised by the kernel with compare-and-exchange; set to `(epoch, 0)` by the controller between experiments.
+    /// Raised by the kernel with compare-and-exchange; the first hit of an experiment replaces the last one's.
     pub required: u64,
     /// To the end of the page.
     pub _reserved: [u64; 511],
@@ -92,8 +96,7 @@ pub struct Global {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct KernelSlot {
-    /// Whose slot this is: see [`slot_key`]; 0 = free. Claimed with compare-and-exchange by the kernel (a new
-    /// thread) or the controller (a thread that is there already).
+    /// Whose slot this is: see [`slot_key`]; 0 = free. Claimed with compare-and-exchange.
     pub key: u64,
     /// Thread id, as the initial pid namespace sees it.
     pub tid: u32,
@@ -459,6 +462,36 @@ pub enum Stat {
     ReadFailed,
     /// Visits of uprobe points by threads outside the set.
     ForeignVisits,
+}
+
+impl Stat {
+    /// All of them, in the order of their numbers.
+    pub const ALL: [Self; STAT_COUNT as usize] = [
+        Self::Samples,
+        Self::OutOfScope,
+        Self::InKernel,
+        Self::NoStack,
+        Self::Pending,
+        Self::PendingLost,
+        Self::SignalsSent,
+        Self::SignalsFailed,
+        Self::HeldPending,
+        Self::HeldHandler,
+        Self::HeldBlocked,
+        Self::HeldSeccomp,
+        Self::SlotsFull,
+        Self::EventsLost,
+        Self::WakeEdges,
+        Self::WakeOther,
+        Self::CpuNs,
+        Self::RunqueueNs,
+        Self::InheritedNs,
+        Self::ChargedNs,
+        Self::PaidNs,
+        Self::PaidAbsurd,
+        Self::ReadFailed,
+        Self::ForeignVisits,
+    ];
 }
 
 /// Number of [`Stat`]s.

@@ -42,16 +42,15 @@ impl TaggedDelay {
         if self.0 >> Self::BITS == epoch as u64 & 0xFFFF { self.0 & Self::MASK } else { 0 }
     }
 
-    /// What to store so that `G >= local`; `None` where nothing is to be stored: it is so already, or the epoch
-    /// is over.
+    /// What to store so that `G >= local` in this epoch; `None` where nothing is to be stored: it is so already, or
+    /// the epoch is over. The first hit of an epoch replaces what an older one has left.
     #[must_use]
     #[inline(always)]
     pub const fn raised(self, epoch: u32, local: u64) -> Option<Self> {
-        if self.0 >> Self::BITS == epoch as u64 & 0xFFFF && local > self.0 & Self::MASK {
-            Some(Self::new(epoch, local))
-        } else {
-            None
-        }
+        // Distance of the two epochs on the circle of 16-bit numbers: up to half of it is "later".
+        let ahead = (epoch as u16).wrapping_sub((self.0 >> Self::BITS) as u16);
+        let newer = ahead != 0 && ahead < 1 << 15;
+        if newer || (ahead == 0 && local > self.0 & Self::MASK) { Some(Self::new(epoch, local)) } else { None }
     }
 }
 

@@ -10,8 +10,8 @@
 //!   its CPU. The thread can be stopped between any two of its reads, but never sees half an update.
 //! * Within an epoch `local` and `paid_seen` only grow. A fold takes `paid - paid_seen` into `local` and
 //!   `credit`, and moves `paid_seen` by the same amount. A new epoch sets `paid_seen` to `paid`.
-//! * A reader on another CPU (the controller) can see half an update. Written in the order `local`, `credit`,
-//!   `paid_seen`, half an update shows too little debt, never too much.
+//! * A reader on another CPU (the controller) can see half an update. Written in the order `epoch`, `local`,
+//!   `credit`, `paid_seen` ([`KernelWords::write_clock`]), half an update shows too little debt, never too much.
 //! * It sends no signal while `TargetSlot::acked` differs from `KernelSlot::sent`.
 
 use core::sync::atomic::Ordering::{self, Acquire, Relaxed, Release};
@@ -133,6 +133,15 @@ pub const fn required_in(word: u64, epoch: u32) -> Option<u64> {
 }
 
 impl<A: Atomics> KernelWords<'_, A> {
+    /// Writes a thread's clock in the order that readers on other CPUs rely on: what they see of half an
+    /// update is less debt than there is. The kernel side does the same with plain stores.
+    pub fn write_clock(&self, epoch: u32, local: u64, credit: u64, paid_seen: u64) {
+        self.epoch.set(epoch, Release);
+        self.local.set(local, Release);
+        self.credit.set(credit, Release);
+        self.paid_seen.set(paid_seen, Release);
+    }
+
     /// What only grows: equal at two moments means that it was so all the time between.
     #[inline(always)]
     fn marks(&self) -> (u32, u64, u64) {
@@ -152,9 +161,23 @@ pub fn debt<A: Atomics>(
     target: &TargetWords<'_, A>,
     now: Nanos,
 ) -> Nanos {
+    debt_in(None, page, kernel, target, now)
+}
+
+/// [`debt`], of one epoch if one is given: 0 if it is over.
+fn debt_in<A: Atomics>(
+    wanted: Option<u32>,
+    page: &PageWords<'_, A>,
+    kernel: &KernelWords<'_, A>,
+    target: &TargetWords<'_, A>,
+    now: Nanos,
+) -> Nanos {
     for _ in 0..ATTEMPTS {
         let epoch = page.epoch.get(Acquire);
         if page.state.get(Acquire) != STATE_RUNNING || now.0 >= page.deadline.get(Acquire) {
+            return Nanos(0);
+        }
+        if wanted.is_some_and(|wanted| wanted != epoch) {
             return Nanos(0);
         }
         let Some(required) = required_in(page.required.get(Acquire), epoch) else { return Nanos(0) };
@@ -206,6 +229,19 @@ impl Payment {
         let fresh = sent_at.0 != 0 && sent_at <= now && now.since(sent_at) <= STALE;
         let (start, waited_before) = if fresh { (sent_at, waited_before) } else { (now, waited_now) };
         Self { start, waited_before, epoch, sent, published: 0 }
+    }
+
+    /// What is left to pay: [`debt`], but nothing once the experiment in which the payment began is over. A
+    /// payment goes to one epoch; what the next one asks for is another.
+    #[must_use]
+    pub fn remaining<A: Atomics>(
+        &self,
+        page: &PageWords<'_, A>,
+        kernel: &KernelWords<'_, A>,
+        target: &TargetWords<'_, A>,
+        now: Nanos,
+    ) -> Nanos {
+        debt_in(Some(self.epoch), page, kernel, target, now)
     }
 
     /// Adds the time spent up to `now` to `paid`, without what was spent waiting for a CPU. What belongs to

@@ -8,7 +8,7 @@ use coz_common::{
 
 use crate::{
     kernel::{Task, read},
-    maps::{EVENTS, PROCESSES, count, offsets},
+    maps::{EVENTS, PROCESSES, control, count, offsets},
     thread,
 };
 
@@ -59,11 +59,18 @@ pub fn try_fork(child: Task) -> Option<()> {
 }
 
 /// The current process has executed another program: no handler of ours is there, and its code is elsewhere.
-/// An exec in another thread than the first takes over the first one's id.
+/// The first exec of the root process is where the profiled set begins. An exec in another thread than the first takes over the first one's id.
 #[inline(always)]
 pub fn try_exec(task: Task, old_tid: u32) -> Option<()> {
     let (tgid, tid) = current();
-    let mut thread = thread::at(thread::index_of(old_tid)?)?;
+    let Some(mut thread) = thread::index_of(old_tid).and_then(thread::at) else {
+        if control()?.root == tgid {
+            let joined = thread::join(task, tid, tgid)?;
+            joined.slot.on_cpu_since = now();
+            tell(EVENT_EXEC, tgid, tid, old_tid);
+        }
+        return Some(());
+    };
     let experiment = thread::experiment()?;
     let required = thread.catch_up(&experiment, now());
     thread.charge(&experiment, required);

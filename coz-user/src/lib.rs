@@ -1,6 +1,7 @@
 //! coz-bpf as a library: every room of the profiler, so that tests and `xtask` can use the pure halves.
 
 pub mod cli;
+pub mod commands;
 pub mod controller;
 pub mod estimate;
 pub mod experiment;

@@ -3,8 +3,9 @@
 use std::io::Write;
 use std::process::ExitCode;
 
-use coz_user::cli::{self, Command, Exit, Usage};
-use coz_user::controller;
+use anyhow::Context as _;
+use coz_user::cli::{self, Command, Usage};
+use coz_user::{commands, controller};
 use nix::sys::signal::{SigHandler, Signal, signal};
 
 fn main() -> ExitCode {
@@ -27,15 +28,19 @@ fn carry_out(command: Command) -> anyhow::Result<u8> {
         die_of_closed_pipes();
     }
     match command {
-        Command::Run(config) => {
-            let code = controller::run(*config)?;
-            // A process's exit code is one byte wide.
-            Ok(u8::try_from(code & 0xff).unwrap_or(cli::exit::Code::Failure as u8))
+        Command::Run(config) => controller::run(*config),
+        Command::Report(config) => commands::report(&config).and_then(|text| print(&text, 0)),
+        Command::Points(config) => commands::points(&config).and_then(|text| print(&text, 0)),
+        Command::Doctor(config) => {
+            let (text, code) = commands::doctor(&config);
+            print(&text, code)
         }
-        Command::Report(_) => Err(Exit::failure("`report` is not connected yet").into()),
-        Command::Points(_) => Err(Exit::failure("`points` is not connected yet").into()),
-        Command::Doctor(_) => Err(Exit::failure("`doctor` is not connected yet").into()),
     }
+}
+
+fn print(text: &str, code: u8) -> anyhow::Result<u8> {
+    std::io::stdout().write_all(text.as_bytes()).context("cannot write to the standard output")?;
+    Ok(code)
 }
 
 /// So that `coz-bpf report | head` ends as any other program does. Not for `run`: a closed standard error must not

@@ -2,7 +2,7 @@
 
 use crate::harness::{Table, Workshop, open, remark};
 use coz_common::units::LineId;
-use coz_user::symbols::{Detail, Granularity, Scope, demangle};
+use coz_user::symbols::{Detail, Granularity, Lines, Module, Scope, demangle};
 use std::collections::BTreeSet;
 use std::path::Path;
 
@@ -100,12 +100,36 @@ fn rust_agrees_with_the_oracle() {
     ));
 }
 
+/// A large program with many crates: this test itself, at some of its addresses.
+#[test]
+fn a_large_program_agrees_with_the_oracle() {
+    let path = std::env::current_exe().expect("this test");
+    let scope = Scope::new(&["*"], &[]).expect("a glob");
+    let module = Module::open(&path, &scope, &[]).expect("ELF");
+    let loader = addr2line::Loader::new(&path).expect("readable");
+    let functions = module.symbols().functions();
+    let (mut compared, mut lines) = (0, Lines::new());
+    for function in functions.iter().step_by(functions.len() / 400) {
+        let address = function.address + function.size / 2;
+        if loader.find_location(address).expect("readable").is_none_or(|place| place.line.is_none()) {
+            continue;
+        }
+        let Some(theirs) = oracle(&loader, &scope, address) else { continue };
+        let id = module.resolve(address, Granularity::Line, &mut lines);
+        let ours = id.and_then(|id| lines.get(id)).map(|line| line.location());
+        let ours = ours.as_deref().and_then(|place| place.rsplit('/').next());
+        assert_eq!(ours, Some(theirs.as_str()), "{address:#x} in {}", function.symbol);
+        compared += 1;
+    }
+    assert!(compared > 200, "only {compared} addresses have lines");
+}
+
 #[test]
 fn inlined_code_belongs_to_its_innermost_line_in_scope() {
     let shop = Workshop::new();
     let path = shop.compile("plain.c", "app", &["-O2", "-g"]);
     let places = |scope: Scope| -> BTreeSet<(String, String)> {
-        let module = coz_user::symbols::Module::open(&path, &scope, &[]).expect("ELF");
+        let module = Module::open(&path, &scope, &[]).expect("ELF");
         Table::new(&module, Granularity::Line).of_function("work").into_iter().flatten().collect()
     };
     let mix = (format!("inline.h:{}", remark("inline.h", "mix")), "mix".to_owned());

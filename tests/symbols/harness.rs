@@ -14,11 +14,11 @@ pub fn sources() -> PathBuf {
 /// Runs a tool to its end.
 ///
 /// # Panics
-/// When it is not there or fails: these tests need gcc, g++, rustc and binutils.
+/// When it is not there or fails: these tests need gcc, g++, rustc, binutils and dwz.
 pub fn run(tool: &str, arguments: &[&str]) {
     let output = Command::new(tool).args(arguments).output();
     let output = output.unwrap_or_else(|e| {
-        panic!("cannot run {tool} ({e}): these tests need it (apt install gcc g++ binutils)")
+        panic!("cannot run {tool} ({e}): these tests need it (apt install gcc g++ binutils dwz)")
     });
     let words = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{tool} {arguments:?} failed: {words}");

@@ -2,6 +2,8 @@
 
 #[path = "../symbols/attribution.rs"]
 mod attribution;
+#[path = "../symbols/files.rs"]
+mod files;
 #[path = "../symbols/harness.rs"]
 mod harness;
 #[path = "../symbols/places.rs"]

@@ -26,6 +26,7 @@ fn required_delay_only_grows_within_its_epoch() {
     assert_eq!(g.raised(7, 100), None);
     assert_eq!(g.raised(7, 101), Some(TaggedDelay::new(7, 101)));
     assert_eq!(g.raised(6, 1_000), None, "a late hit of the experiment before changes nothing");
+    assert_eq!(g.raised(8, 3), Some(TaggedDelay::new(8, 3)), "the next one's first hit starts anew");
 }
 
 #[test]
@@ -33,6 +34,9 @@ fn epochs_wrap_without_confusion() {
     let g = TaggedDelay::new(0x1_0003, 5);
     assert_eq!(g.in_epoch(0x1_0003), 5);
     assert_eq!(g.in_epoch(0x1_0004), 0);
+    let last = TaggedDelay::new(0xFFFF, 5);
+    assert_eq!(last.raised(0x1_0000, 1), Some(TaggedDelay::new(0x1_0000, 1)));
+    assert_eq!(TaggedDelay::new(0x1_0000, 1).raised(0xFFFF, 9), None);
 }
 
 #[test]

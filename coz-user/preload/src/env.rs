@@ -48,7 +48,7 @@ pub unsafe fn take_invitation() -> Option<Invitation> {
         }
         let socket = find(variables, |v| after(v, SOCKET_ENV.as_bytes()).is_some_and(|v| v[0] == b'='))?;
         let preload = find(variables, |v| preload_part(v).is_some())?;
-        let invitation = read_socket(&bytes(*variables.add(socket))[SOCKET_ENV.len() + 1..])?;
+        let invitation = read_socket(bytes(*variables.add(socket)).get(SOCKET_ENV.len() + 1..)?)?;
         let (fd, length) = preload_part(bytes(*variables.add(preload)))?;
         if !is_ours(fd) {
             return None;
@@ -107,8 +107,8 @@ fn preload_part(variable: &[u8]) -> Option<(c_int, usize)> {
     if !(1..=7).contains(&count) {
         return None;
     }
-    let fd = digits[..count].iter().fold(0, |n, b| n * 10 + c_int::from(b - b'0'));
-    match digits[count] {
+    let fd = digits.iter().take(count).fold(0, |n, b| n * 10 + c_int::from(b - b'0'));
+    match digits.get(count)? {
         0 => Some((fd, DESCRIPTOR.len() + count)),
         b':' => Some((fd, DESCRIPTOR.len() + count + 1)),
         _ => None,
@@ -118,35 +118,32 @@ fn preload_part(variable: &[u8]) -> Option<(c_int, usize)> {
 fn read_socket(value: &[u8]) -> Option<Invitation> {
     let length = value.len().checked_sub(1).filter(|n| (1..=SOCKET_LENGTH).contains(n))?;
     let mut socket = [0; SOCKET_LENGTH];
-    socket[..length].copy_from_slice(&value[..length]);
+    for (to, &from) in socket.iter_mut().zip(value).take(length) {
+        *to = from;
+    }
     Some(Invitation { socket, length })
 }
 
 /// Whether the descriptor is the shim that the launcher passed on.
 fn is_ours(fd: c_int) -> bool {
     let mut path = [0u8; 32];
-    path[..DESCRIPTOR.len()].copy_from_slice(DESCRIPTOR);
-    let end = DESCRIPTOR.len() + decimal(fd as u32, &mut path[DESCRIPTOR.len()..]);
-    let Ok(path) = CStr::from_bytes_with_nul(&path[..=end]) else { return false };
+    let (folder, number) = path.split_at_mut(DESCRIPTOR.len());
+    folder.copy_from_slice(DESCRIPTOR);
+    decimal(fd as u32, number);
+    let Ok(path) = CStr::from_bytes_until_nul(&path) else { return false };
     let mut link = [0u8; 64];
     let length = sys::read_link(path, &mut link);
-    link[..length].starts_with(MEMFD)
+    length >= MEMFD.len() && link.starts_with(MEMFD)
 }
 
-/// Writes a number; how many digits it has.
-pub fn decimal(mut number: u32, to: &mut [u8]) -> usize {
-    let mut digits = [0u8; 10];
-    let mut count = 0;
-    loop {
-        digits[count] = b'0' + (number % 10) as u8;
-        number /= 10;
-        count += 1;
-        if number == 0 {
-            break;
-        }
-    }
-    for i in 0..count {
-        to[i] = digits[count - 1 - i];
+/// Writes a number; how many digits it has (0 if there is no room).
+pub fn decimal(number: u32, to: &mut [u8]) -> usize {
+    let count = number.checked_ilog10().unwrap_or(0) as usize + 1;
+    let Some(digits) = to.get_mut(..count) else { return 0 };
+    let mut left = number;
+    for digit in digits.iter_mut().rev() {
+        *digit = b'0' + (left % 10) as u8;
+        left /= 10;
     }
     count
 }

@@ -93,7 +93,7 @@ impl Outgoing {
         append(&mut self.preload, &mut length, b"LD_PRELOAD=/proc/self/fd/");
         let mut digits = [0; 10];
         let count = decimal(fd as u32, &mut digits);
-        append(&mut self.preload, &mut length, &digits[..count]);
+        append(&mut self.preload, &mut length, digits.get(..count).unwrap_or_default());
         if let Some(theirs) = theirs {
             append(&mut self.preload, &mut length, b":");
             append(&mut self.preload, &mut length, theirs);

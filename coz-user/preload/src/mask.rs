@@ -1,8 +1,6 @@
 //! Masks: our signal stays unblocked, and the program sees the mask it has set.
 //!
-//! Only the masks that last are interposed. Those that hold during one waiting call (`sigsuspend`, `ppoll`,
-//! `pselect`, `epoll_pwait`) go through as they are: a thread that waits has nothing to pay, and one that the
-//! program means to be woken by a signal of our number is.
+//! This is about masks that last; for those that hold during one call see `wait`.
 //!
 //! Not seen: masks that libc restores inside itself (`siglongjmp`, `swapcontext`), and those of a handler's
 //! return. They leave the signal as it is; only what we then say of our own signal's bit can be out of date.

@@ -58,7 +58,8 @@ macro_rules! functions {
 mod list {
     use core::ffi::{c_char, c_int, c_void};
 
-    use libc::{pid_t, sigaction, siginfo_t, sigset_t, stack_t, timespec};
+    use libc::{epoll_event, fd_set, nfds_t, pid_t, pollfd};
+    use libc::{sigaction, siginfo_t, sigset_t, stack_t, timespec};
 
     use super::Next;
 
@@ -97,6 +98,17 @@ mod list {
         SIGWAIT = c"sigwait": unsafe extern "C" fn(*const sigset_t, *mut c_int) -> c_int;
         SIGWAITINFO = c"sigwaitinfo": Wait;
         SIGTIMEDWAIT = c"sigtimedwait": TimedWait;
+        SIGSUSPEND = c"sigsuspend": unsafe extern "C" fn(*const sigset_t) -> c_int;
+        PPOLL = c"ppoll":
+            unsafe extern "C" fn(*mut pollfd, nfds_t, *const timespec, *const sigset_t) -> c_int;
+        PSELECT = c"pselect": unsafe extern "C" fn(
+            c_int, *mut fd_set, *mut fd_set, *mut fd_set, *const timespec, *const sigset_t,
+        ) -> c_int;
+        EPOLL_PWAIT = c"epoll_pwait":
+            unsafe extern "C" fn(c_int, *mut epoll_event, c_int, c_int, *const sigset_t) -> c_int;
+        EPOLL_PWAIT2 = c"epoll_pwait2": unsafe extern "C" fn(
+            c_int, *mut epoll_event, c_int, *const timespec, *const sigset_t,
+        ) -> c_int;
         SIGALTSTACK = c"sigaltstack": unsafe extern "C" fn(*const stack_t, *mut stack_t) -> c_int;
         PTHREAD_CREATE = c"pthread_create":
             unsafe extern "C" fn(*mut libc::pthread_t, *const c_void, Start, *mut c_void) -> c_int;

@@ -26,7 +26,7 @@ pub fn asked() {
 /// a payment would count the same time twice.
 pub fn volunteer() {
     let Some(slot) = Slot::current() else { return };
-    if owed(slot, sys::now()) == 0 {
+    if debt(&slot.page(), &slot.kernel(), &slot.target(), Nanos(sys::now())).0 == 0 {
         return;
     }
     let before = sys::change_mask(libc::SIG_SETMASK, !0);
@@ -34,20 +34,16 @@ pub fn volunteer() {
     sys::change_mask(libc::SIG_SETMASK, before);
 }
 
-fn owed(slot: Slot, now: u64) -> u64 {
-    debt(&slot.page(), &slot.kernel(), &slot.target(), Nanos(now)).0
-}
-
 /// All signals are blocked here.
 fn settle(slot: Slot, asked: bool) {
-    let (kernel, target) = (slot.kernel(), slot.target());
+    let (page, kernel, target) = (slot.page(), slot.kernel(), slot.target());
     let mut payment = Payment::begin(&kernel, &target, asked, || Nanos(sys::now()));
     let mut slack = Slack::Untouched;
     let mut worth = 1;
     loop {
         let now = sys::now();
         payment.publish(&kernel, &target, Nanos(now));
-        let debt = owed(slot, now);
+        let debt = payment.remaining(&page, &kernel, &target, Nanos(now)).0;
         if debt < worth {
             break;
         }

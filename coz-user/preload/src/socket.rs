@@ -36,7 +36,7 @@ pub unsafe fn remember(invitation: &Invitation) {
 pub fn name() -> &'static [u8] {
     let length = LENGTH.load(Acquire);
     // SAFETY: a length that is not 0 was set after the name was, and neither changes again.
-    unsafe { &(&(*NAME.0.get()))[..length] }
+    unsafe { &*NAME.0.get() }.get(..length).unwrap_or_default()
 }
 
 /// The controller's answer, and the descriptors that came with it.

@@ -172,13 +172,14 @@ pub unsafe fn string<'a>(pointer: *const c_char) -> Option<&'a CStr> {
 
 /// Queues a signal with its whole description: to this thread, or (`everyone`) to this process.
 pub fn requeue(signal: c_int, info: *const c_void, everyone: bool) {
-    let (pid, tid) = (getpid() as usize, gettid() as usize);
-    // SAFETY: `info` is what the kernel gave; both calls only read it.
+    let (pid, tid, number) = (getpid() as usize, gettid() as usize, signal as usize);
+    // SAFETY: `info` is what the kernel gave; the calls only read it.
     unsafe {
-        if everyone {
-            call(libc::SYS_rt_sigqueueinfo, [pid, signal as usize, info as usize, 0, 0, 0]);
-        } else {
-            call(libc::SYS_rt_tgsigqueueinfo, [pid, tid, signal as usize, info as usize, 0, 0]);
+        if !everyone {
+            call(libc::SYS_rt_tgsigqueueinfo, [pid, tid, number, info as usize, 0, 0]);
+        } else if call(libc::SYS_rt_sigqueueinfo, [pid, number, info as usize, 0, 0, 0]) < 0 {
+            // Only a process's first thread may say that it repeats a `kill`.
+            call(libc::SYS_kill, [pid, number, 0, 0, 0, 0]);
         }
     }
 }

@@ -1,12 +1,20 @@
-//! Waiting for signals by name: one of ours that gets caught is paid, not shown.
+//! Calls that wait for signals.
+//!
+//! By name (`sigwait` and its kin): one of ours that gets caught is paid, not shown.
+//!
+//! With a mask for the time of the call (`sigsuspend`, `ppoll`, ...): the mask goes through as it is. A thread
+//! that waits has nothing to pay, and one that is to be woken by a signal of our number is. What the program
+//! wants of our signal changes along with the mask, for as long.
 
 use core::ffi::c_int;
 use core::mem::MaybeUninit;
 use core::ptr::null_mut;
 
-use libc::{siginfo_t, sigset_t, timespec};
+use coz_common::slot::WANTS_BLOCKED;
+use libc::{epoll_event, fd_set, nfds_t, pollfd, siginfo_t, sigset_t, timespec};
 
 use crate::handler::FROM_KERNEL;
+use crate::maps::Slot;
 use crate::{maps, mask, next, pay, sys};
 
 /// Whether what was caught is ours; then it is paid.
@@ -119,3 +127,46 @@ pub unsafe extern "C" fn sigwait(set: *const sigset_t, caught: *mut c_int) -> c_
         result
     }
 }
+
+/// Waits with a mask that may let our signal through where the program else has it blocked.
+///
+/// # Safety
+/// `mask` is null or valid.
+unsafe fn with_mask(mask: *const sigset_t, wait: impl FnOnce() -> c_int) -> c_int {
+    // SAFETY: the caller's promise.
+    let lets_through = !mask.is_null() && maps::signal().is_some() && !unsafe { concerns(mask) };
+    let slot = if lets_through { Slot::current() } else { None };
+    let Some(slot) = slot.filter(|slot| slot.flags() & WANTS_BLOCKED != 0) else { return wait() };
+    slot.set_flags(slot.flags() & !WANTS_BLOCKED);
+    let result = wait();
+    slot.set_flags(slot.flags() | WANTS_BLOCKED);
+    result
+}
+
+macro_rules! waiter {
+    ($name:ident, $next:ident, ($($argument:ident: $kind:ty),*)) => {
+        /// As libc's, in front of it.
+        ///
+        /// # Safety
+        /// As libc's.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name($($argument: $kind,)* mask: *const sigset_t) -> c_int {
+            let Some(next) = next::$next.get() else { return sys::fail(libc::ENOSYS) };
+            // SAFETY: the caller's promises are handed on.
+            unsafe { with_mask(mask, || next($($argument,)* mask)) }
+        }
+    };
+}
+waiter!(sigsuspend, SIGSUSPEND, ());
+waiter!(ppoll, PPOLL, (fds: *mut pollfd, count: nfds_t, timeout: *const timespec));
+waiter!(
+    pselect,
+    PSELECT,
+    (count: c_int, read: *mut fd_set, write: *mut fd_set, error: *mut fd_set, timeout: *const timespec)
+);
+waiter!(epoll_pwait, EPOLL_PWAIT, (fd: c_int, events: *mut epoll_event, most: c_int, timeout: c_int));
+waiter!(
+    epoll_pwait2,
+    EPOLL_PWAIT2,
+    (fd: c_int, events: *mut epoll_event, most: c_int, timeout: *const timespec)
+);

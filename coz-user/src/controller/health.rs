@@ -72,23 +72,8 @@ pub fn health(stats: &Stats, facts: Facts) -> Health {
     let runqueue_share = if cpu + waited > 0.0 { waited / (cpu + waited) } else { 0.0 };
     let samples = stats.get(Stat::Samples);
     let lost = stats.get(Stat::PendingLost) + stats.get(Stat::NoStack);
+    // What the numbers below say by themselves, the report says; here is what only the kernel side's counters tell.
     let mut warnings = Vec::new();
-    if runqueue_share > 0.25 {
-        warnings.push(format!(
-            "threads waited for a CPU {:.0} % of the time that they could have run: more threads than CPUs. Effects of \
-             lines in threads that only compete for CPUs are not to be trusted",
-            runqueue_share * 100.0
-        ));
-    }
-    if facts.steal_share > 0.05 {
-        warnings.push(format!(
-            "the hypervisor took {:.0} % of the CPUs' time: single experiments are unreliable, intervals wide",
-            facts.steal_share * 100.0
-        ));
-    }
-    if samples > 0 && lost * 20 > samples {
-        warnings.push(format!("{lost} of {samples} samples could not be attributed: shares are too low"));
-    }
     let held = stats.get(Stat::HeldBlocked) + stats.get(Stat::HeldSeccomp) + stats.get(Stat::HeldHandler);
     if facts.can_pay && held * 10 > stats.get(Stat::SignalsSent).max(100) {
         warnings.push(format!(

@@ -2,7 +2,7 @@
 
 use std::{
     collections::VecDeque,
-    io::{IsTerminal, Write},
+    io::Write,
     time::{Duration, SystemTime},
 };
 
@@ -28,6 +28,7 @@ use super::{
 };
 use crate::{
     cli::{Exit, Fixed, RunConfig},
+    commands,
     experiment::{
         machine::{Action, Event, Machine, MachineConfig},
         plan::{self, Plan},
@@ -38,7 +39,11 @@ use crate::{
         lines::TableSpace,
     },
     report,
-    target::{exit::ExitStatus, launch::Running, process},
+    target::{
+        exit::ExitStatus,
+        launch::{Change, Running},
+        process,
+    },
 };
 
 /// How often addresses that the kernel did not know are fetched while a program shows new code.
@@ -153,7 +158,11 @@ impl Session {
             let timer = self.timer;
             tokio::select! {
                 biased;
-                status = self.running.wait() => break status.context("cannot wait for the program")?,
+                change = self.running.changed() => match change.context("cannot wait for the program")? {
+                    Change::Ended(status) => break status,
+                    Change::Stopped(_) => self.running.mirror_stop().await.context("cannot stop with the program")?,
+                    Change::Continued => {}
+                },
                 Some(registered) = self.ready.registrations.recv() => self.registered(registered),
                 Some(page) = self.ready.resolved.recv() => self.resolved(&page),
                 () = until(timer), if timer.is_some() => {
@@ -371,6 +380,9 @@ impl Session {
 
     fn write_end(&mut self, end: Nanos) -> Result<()> {
         let stats = self.ready.kernel.stats()?;
+        if self.config.talk.verbose > 0 {
+            eprintln!("coz-bpf: kernel side: {stats}");
+        }
         let visits = self.ready.points.visits(&self.ready.kernel)?.iter().map(|point| point.visits).sum();
         let mut notices = std::mem::take(&mut self.ready.notices);
         for module in self.ready.attribution.modules() {
@@ -418,13 +430,13 @@ impl Session {
         if self.config.talk.quiet {
             return;
         }
-        let terminal = std::io::stderr().is_terminal();
-        match report::of_run(&self.recorder.into_kept(), &self.config, terminal) {
-            Ok(text) => {
-                let _ = std::io::stderr().write_all(text.as_bytes());
-            }
-            Err(error) => eprintln!("coz-bpf: no report: {error:#}"),
-        }
+        let options = commands::view(&self.config.view, &self.config.talk, true);
+        let text = match record::parse(&self.recorder.into_kept()[..]) {
+            Ok(profile) => report::from_profile(&profile, &options),
+            Err(error) => format!("coz-bpf: no report: {error}\n"),
+        };
+        // A closed standard error is the reader's own wish.
+        let _ = std::io::stderr().write_all(text.as_bytes());
     }
 }
 

@@ -9,7 +9,7 @@ use std::{
 };
 
 use anyhow::{Context, Result};
-use coz_common::{abi::SOCKET_ENV, units::Nanos};
+use coz_common::units::Nanos;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use super::{
@@ -124,21 +124,23 @@ pub fn prepare(config: &RunConfig) -> Result<Ready> {
     let number = free_descriptor().context("no free file descriptor for the shim")?;
     if program.can_preload.is_ok() {
         let (listener, name) = Listener::bind().context("cannot open the registration socket")?;
-        identity::set(&mut environment, SOCKET_ENV, name.as_ref());
-        identity::prepend(&mut environment, "LD_PRELOAD", format!("/proc/self/fd/{number}").as_ref());
+        let theirs = environment.iter().find(|(name, _)| name == "LD_PRELOAD").map(|(_, value)| value.clone());
+        for (name, value) in shim::variables(number, &name, theirs.as_deref().filter(|value| !value.is_empty())) {
+            let name = name.to_string_lossy();
+            identity::set(&mut environment, &name, &value);
+        }
         let maps = kernel.shared_maps()?.map(Arc::new);
         let shim = Arc::new(memfd.try_clone().context("cannot copy the shim's descriptor")?);
         door = Some((listener, Door { maps, shim, signal: SIGNAL, uid: identity.uid, news }));
     }
     let arguments: Vec<OsString> = config.program[1..].to_vec();
     let (file, argv) = program.command(typed, &arguments);
+    identity::name_started(&mut environment, &program.path);
     let inherit = door.is_some().then(|| Inherit { descriptor: memfd.as_fd(), number });
     let suspended = Suspended::spawn(&LaunchSpec { file, argv, environment, identity: &identity, inherit })
         .map_err(launch_failure)?;
 
-    let pid = suspended.pid() as u32;
-    let namespace = process::pid_namespace(suspended.pid())?.context("the target ended while it was suspended")?;
-    kernel.adopt(pid, pid, namespace, pid)?;
+    kernel.follow(suspended.pid() as u32);
     kernel.attach_scheduler()?;
     for (number, point) in resolved_points.iter().enumerate() {
         for site in &point.sites {
@@ -180,17 +182,10 @@ pub fn launch_failure(error: crate::target::launch::LaunchError) -> anyhow::Erro
 }
 
 fn check_machine() -> Result<()> {
-    let failing: Vec<_> =
-        doctor::machine().into_iter().filter(|check| check.level == doctor::Level::Fail).collect();
-    let Some(first) = failing.first() else { return Ok(()) };
-    let mut exit = Exit::failure(format!("this machine cannot be profiled on: {}: {}", first.name, first.found));
-    for check in &failing {
-        exit = exit.hint(match &check.fix {
-            Some(fix) => format!("{}: {} (needed: {}); {fix}", check.name, check.found, check.needed),
-            None => format!("{}: {} (needed: {})", check.name, check.found, check.needed),
-        });
+    match doctor::failures(&doctor::machine()) {
+        Some(text) => Err(Exit::failure(text).hint("`coz-bpf doctor` shows everything that was checked").into()),
+        None => Ok(()),
     }
-    Err(exit.hint("`coz-bpf doctor` shows everything that was checked").into())
 }
 
 fn open_main(attribution: &mut Attribution, path: &Path, notices: &mut Vec<String>) -> Option<Arc<Module>> {

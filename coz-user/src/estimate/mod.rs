@@ -1,1 +1,147 @@
-//! estimate
+//! From records to curves and verdicts: pure functions.
+//!
+//! For one line and one progress point, every experiment is a [`series::Trial`]: it cost so much effective time
+//! and saw so many visits. `p = cost / visits` is the effective time per visit, `p0` that of the line's own
+//! baselines (speedup 0), and `effect(s) = (p0 - p(s)) / p0`, as in Curtsinger and Berger, "Coz: finding code
+//! that counts with causal profiling", SOSP 2015.
+//!
+//! * [`series`] sorts experiments into trials, [`outliers`] finds those that went wrong, [`regression`] fits the
+//!   curve, [`curve`] says what shape it may have, [`residuals`] and [`interval`] how sure it is, [`phase`] what
+//!   it means for the whole run, [`verdict`] what follows when many lines are looked at, [`rank`] which comes first;
+//!   [`line`](mod@line) puts them together.
+
+pub mod curve;
+pub mod interval;
+pub mod line;
+pub mod outliers;
+pub mod phase;
+pub mod rank;
+pub mod regression;
+pub mod residuals;
+pub mod series;
+#[cfg(test)]
+pub(crate) mod simulate;
+pub mod student;
+pub mod verdict;
+
+use crate::experiment::record::{PointKind, Profile, Samples, Why};
+pub use line::{Estimated, Hidden, Level, Line};
+pub use rank::Sort;
+use std::collections::{BTreeMap, HashMap};
+pub use verdict::Verdict;
+
+/// Lines measured at fewer different speedups are hidden by default (the paper's threshold).
+pub const MIN_SPEEDUPS: u32 = 5;
+
+/// How to estimate.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    /// Lines with fewer different speedups are marked as hidden.
+    pub min_speedups: u32,
+    /// How many bootstrap replicates.
+    pub replicates: u32,
+    /// Seed of the bootstrap.
+    pub seed: u64,
+    /// Order of the lines.
+    pub sort: Sort,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self { min_speedups: MIN_SPEEDUPS, replicates: 999, seed: 0, sort: Sort::Slope }
+    }
+}
+
+/// Everything that follows from a profile.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Estimate {
+    /// All points with their visits in the experiments that count.
+    pub points: Vec<PointTotal>,
+    /// One entry for each line and point, in order.
+    pub lines: Vec<Line>,
+    /// Where all samples fall, most first.
+    pub samples: Vec<Sampled>,
+    /// How many experiments count.
+    pub counted: usize,
+    /// How many do not, by reason.
+    pub discarded: BTreeMap<Why, usize>,
+}
+
+/// A point, and how often it was visited in the experiments that count.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PointTotal {
+    /// Its name.
+    pub name: String,
+    /// Its kind.
+    pub kind: PointKind,
+    /// How often it was visited.
+    pub visits: u64,
+}
+
+/// The samples of a line.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Sampled {
+    /// What was recorded.
+    pub samples: Samples,
+    /// Its share of all samples, 0.0 to 1.0.
+    pub share: f64,
+}
+
+/// Estimates every line of the profile against every point.
+#[must_use]
+pub fn estimate(profile: &Profile, settings: &Settings) -> Estimate {
+    let samples = sampled(profile);
+    let shares: HashMap<&str, &Sampled> = samples.iter().map(|s| (s.samples.location.as_str(), s)).collect();
+    let undelayed = profile.runtime.as_ref().map_or(0, |runtime| runtime.health.undelayed_ns);
+    let mut lines: Vec<Line> = series::all(profile)
+        .iter()
+        .map(|series| {
+            let sampled = shares.get(series.location.as_str()).copied();
+            let run = sampled
+                .and_then(|s| s.samples.undelayed_weight_ns)
+                .map(|weight| phase::Run { weight: weight as f64, time: undelayed as f64 });
+            let mut line = line::estimate(series, run, settings);
+            match sampled {
+                Some(sampled) => {
+                    line.samples = sampled.samples.count;
+                    line.share = sampled.share;
+                    line.function = sampled.samples.function.clone();
+                    line.source = sampled.samples.file.clone().zip(sampled.samples.line);
+                }
+                None => (line.samples, line.share) = series.samples(),
+            }
+            line
+        })
+        .collect();
+    verdict::decide(&mut lines);
+    rank::sort(&mut lines, settings.sort);
+    let mut estimate = Estimate { points: series::totals(profile), lines, samples, ..Estimate::default() };
+    for recorded in &profile.experiments {
+        match (recorded.experiment.valid, recorded.experiment.why) {
+            (true, _) => estimate.counted += 1,
+            (false, why) => *estimate.discarded.entry(why.unwrap_or(Why::Other)).or_default() += 1,
+        }
+    }
+    estimate
+}
+
+/// The lines with samples, most first, and their shares of all samples of the profiled set.
+fn sampled(profile: &Profile) -> Vec<Sampled> {
+    let attributed: u64 = profile.samples.iter().fold(0, |sum, s| sum.saturating_add(s.count));
+    let all = match (&profile.runtime, profile.runs) {
+        (Some(runtime), 0..=1) if runtime.health.samples >= attributed => runtime.health.samples,
+        _ => attributed,
+    };
+    let mut sampled: Vec<Sampled> = profile
+        .samples
+        .iter()
+        .map(|s| Sampled { samples: s.clone(), share: s.count as f64 / all.max(1) as f64 })
+        .collect();
+    sampled.sort_by(|a, b| {
+        b.samples.count.cmp(&a.samples.count).then_with(|| a.samples.location.cmp(&b.samples.location))
+    });
+    sampled
+}
+
+#[cfg(test)]
+mod tests;

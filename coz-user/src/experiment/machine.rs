@@ -241,6 +241,7 @@ impl Machine {
             judged(whole_run(Some(current), self.start, last), cut)
         } else {
             let experiment = judged(window(current, first, last), cut);
+            self.plan.ended(experiment.selected.samples);
             if cut.is_none() && experiment.most_visits() < self.config.min_visits {
                 self.length = Nanos(self.length.0.saturating_mul(2)).min(self.config.max_length);
             }

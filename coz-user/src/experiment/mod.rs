@@ -8,5 +8,4 @@ pub mod data;
 pub mod machine;
 pub mod plan;
 pub mod protocol;
-
 pub mod record;

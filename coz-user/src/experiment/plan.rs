@@ -33,6 +33,14 @@ pub const BANDS: usize = 5;
 /// After this time, a sample counts for half in the choice of a line.
 pub const HALF_LIFE: Nanos = Nanos(2_000_000_000);
 
+/// Before the first choice, so many samples are waited for, or [`FIRST_LOOK`]: what runs while a program starts is
+/// seldom what matters.
+pub const FIRST_SAMPLES: f64 = 50.0;
+/// The longest wait before the first choice, from the first sample on.
+pub const FIRST_LOOK: Nanos = Nanos(1_000_000_000);
+/// A round is given up after so many experiments in a row in which its line was not sampled: it has stopped running.
+pub const IDLE_EXPERIMENTS: u32 = 2;
+
 /// One experiment to run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Choice {
@@ -68,6 +76,8 @@ pub struct Plan {
     decks: HashMap<LineId, Vec<Speedup>>,
     round: VecDeque<Choice>,
     rounds: u32,
+    first_seen: Option<Nanos>,
+    idle: u32,
 }
 
 impl Plan {
@@ -94,6 +104,8 @@ impl Plan {
             decks: HashMap::new(),
             round: VecDeque::new(),
             rounds: 0,
+            first_seen: None,
+            idle: 0,
         }
     }
 
@@ -113,6 +125,9 @@ impl Plan {
         for &(line, count) in samples.iter().filter(|(line, count)| line.is_some() && *count > 0) {
             *self.recent.entry(line).or_insert(0.0) += count as f64;
         }
+        if !self.recent.is_empty() {
+            self.first_seen.get_or_insert(now);
+        }
         // A line with less than a thousandth of a sample left is forgotten, so that the map does not grow for ever.
         self.recent.retain(|_, weight| *weight > 1e-3);
     }
@@ -129,8 +144,24 @@ impl Plan {
         !self.round.is_empty()
             || match self.lines {
                 Lines::Fixed => self.fixed.is_some(),
-                Lines::Sampled => !self.recent.is_empty(),
+                Lines::Sampled => self.knows_enough(),
             }
+    }
+
+    fn knows_enough(&self) -> bool {
+        let first_choice = self.rounds == 0;
+        let looked = self.first_seen.is_some_and(|first| self.observed_at.since(first) >= FIRST_LOOK);
+        let samples: f64 = self.recent.values().sum();
+        !self.recent.is_empty() && (!first_choice || looked || samples >= FIRST_SAMPLES)
+    }
+
+    /// An experiment has ended, in which its line was sampled so often.
+    pub fn ended(&mut self, samples: u64) {
+        self.idle = if samples == 0 { self.idle + 1 } else { 0 };
+        if self.lines == Lines::Sampled && self.idle >= IDLE_EXPERIMENTS {
+            self.round.clear();
+            self.idle = 0;
+        }
     }
 
     /// The next experiment; `None` while no line has been sampled (or the fixed one is not known).
@@ -138,7 +169,8 @@ impl Plan {
         if self.round.is_empty() {
             let line = match self.lines {
                 Lines::Fixed => self.fixed?,
-                Lines::Sampled => self.draw_line()?,
+                Lines::Sampled if self.knows_enough() => self.draw_line()?,
+                Lines::Sampled => return None,
             };
             self.begin_round(line);
         }

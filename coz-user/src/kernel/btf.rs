@@ -12,6 +12,8 @@ const MAGIC: u16 = 0xeb9f;
 const HEADER_LEN: usize = 24;
 /// How deep types may be nested in each other: the kernel stays far below, a broken file may be circular.
 const MAX_DEPTH: u32 = 32;
+/// How many members one search looks at: far more than the largest struct has.
+const MAX_FIELDS: u32 = 1 << 16;
 /// Size of a pointer on the machines that we support.
 const POINTER: u32 = 8;
 
@@ -256,8 +258,9 @@ impl Btf {
     fn walk(&self, id: u32, path: &str) -> Option<Member> {
         let mut bits = 0u32;
         let mut type_id = id;
+        let mut left = MAX_FIELDS;
         for step in path.split('.') {
-            let (offset, field) = self.find(&self.aggregate(type_id)?, step, 0)?;
+            let (offset, field) = self.find(&self.aggregate(type_id)?, step, 0, &mut left)?;
             bits = bits.checked_add(offset)?;
             type_id = field;
         }
@@ -266,11 +269,12 @@ impl Btf {
     }
 
     /// Bit offset and type of a member, also of one in an anonymous member.
-    fn find(&self, of: &Record, name: &str, depth: u32) -> Option<(u32, u32)> {
+    fn find(&self, of: &Record, name: &str, depth: u32, left: &mut u32) -> Option<(u32, u32)> {
         if depth > MAX_DEPTH {
             return None;
         }
         (0..of.count).find_map(|index| {
+            *left = left.checked_sub(1)?;
             let field = self.field(of, index)?;
             if field.name != 0 {
                 return self.is_named(field.name, name).then_some((field.bit_offset, field.type_id));
@@ -278,7 +282,7 @@ impl Btf {
             if field.bit_field {
                 return None;
             }
-            let (inner, type_id) = self.find(&self.aggregate(field.type_id)?, name, depth + 1)?;
+            let (inner, type_id) = self.find(&self.aggregate(field.type_id)?, name, depth + 1, left)?;
             Some((field.bit_offset.checked_add(inner)?, type_id))
         })
     }
@@ -295,9 +299,13 @@ impl Btf {
     fn size_of(&self, id: u32, depth: u32) -> Option<u32> {
         let record = self.record(id).filter(|_| depth < MAX_DEPTH)?;
         match record.kind {
-            kind::INT | kind::STRUCT | kind::UNION | kind::ENUM | kind::ENUM64 | kind::FLOAT | kind::DATASEC => {
-                Some(record.size_or_type)
-            }
+            kind::INT
+            | kind::STRUCT
+            | kind::UNION
+            | kind::ENUM
+            | kind::ENUM64
+            | kind::FLOAT
+            | kind::DATASEC => Some(record.size_or_type),
             kind::PTR => Some(POINTER),
             kind::ARRAY => {
                 let element = read_u32(&self.data, record.body)?;

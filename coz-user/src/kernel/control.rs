@@ -1,6 +1,9 @@
 //! The control page and `G`: how the controller starts and ends experiments, and what it reads at their edges.
 
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::{
+    fmt,
+    sync::atomic::{AtomicU32, AtomicU64, Ordering},
+};
 
 use anyhow::{Context, Result};
 use aya::maps::PerCpuArray;
@@ -52,6 +55,17 @@ impl Stats {
     }
 }
 
+impl fmt::Display for Stats {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut separator = "";
+        for stat in Stat::ALL {
+            write!(f, "{separator}{stat:?} {}", self.get(stat))?;
+            separator = ", ";
+        }
+        Ok(())
+    }
+}
+
 /// What threads still owe at the end of an experiment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Unpaid {
@@ -63,67 +77,70 @@ pub struct Unpaid {
 }
 
 impl Kernel {
-    fn control_page(&self) -> *mut Control {
-        self.control.get(0).expect("the control map has one element")
+    /// Both copies of the control page: the kernel's programs read one, the target the other.
+    fn pages(&self) -> [*mut Control; 2] {
+        [self.control.get(0).expect("the control map has one element"), self.notice.page()]
     }
 
     /// Writes what stays the same. Before anything is attached.
     pub fn configure(&self, settings: &Settings) {
-        let page = self.control_page();
-        // SAFETY: this process is the page's only writer, and nobody reads it yet.
-        unsafe {
-            (*page).abi_version = ABI_VERSION;
-            (*page).signal = settings.signal;
-            (*page).threshold_ns = settings.threshold.0;
-            (*page).period_ns = settings.period.0;
-            (*page).wake_latency_ns = settings.wake_latency.0;
+        for page in self.pages() {
+            // SAFETY: this process is the page's only writer, and nobody reads it yet.
+            unsafe {
+                (*page).abi_version = ABI_VERSION;
+                (*page).signal = settings.signal;
+                (*page).threshold_ns = settings.threshold.0;
+                (*page).period_ns = settings.period.0;
+                (*page).wake_latency_ns = settings.wake_latency.0;
+            }
+        }
+    }
+
+    /// From its exec on, this process and its descendants are the profiled set.
+    pub fn follow(&self, process: u32) {
+        for page in self.pages() {
+            // SAFETY: as in `begin`.
+            unsafe { AtomicU32::from_ptr(&raw mut (*page).root).store(process, Ordering::SeqCst) };
         }
     }
 
     /// Starts an experiment; the time at which it began.
     pub fn begin(&self, trial: &Trial) -> Nanos {
-        let page = self.control_page();
         let started = now();
-        // SAFETY: this process is the page's only writer. `G` is set before the epoch that makes it count; between
-        // experiments nobody raises it, and a late hit of the one before fails on its tag.
-        unsafe {
-            self.required_word().store(TaggedDelay::new(trial.epoch, 0).0, Ordering::SeqCst);
-            (&raw mut (*page).selected).write_volatile(trial.line.0);
-            (&raw mut (*page).speedup).write_volatile(trial.speedup.permille());
-            (&raw mut (*page).started_ns).write_volatile(started.0);
-            (&raw mut (*page).deadline_ns).write_volatile(trial.deadline.0);
-            AtomicU32::from_ptr(&raw mut (*page).epoch).store(trial.epoch, Ordering::SeqCst);
-            AtomicU32::from_ptr(&raw mut (*page).state).store(STATE_RUNNING, Ordering::SeqCst);
+        for page in self.pages() {
+            // SAFETY: this process is the page's only writer; the fields that readers act on come last.
+            unsafe {
+                (&raw mut (*page).selected).write_volatile(trial.line.0);
+                (&raw mut (*page).speedup).write_volatile(trial.speedup.permille());
+                (&raw mut (*page).started_ns).write_volatile(started.0);
+                (&raw mut (*page).deadline_ns).write_volatile(trial.deadline.0);
+                AtomicU32::from_ptr(&raw mut (*page).epoch).store(trial.epoch, Ordering::SeqCst);
+                AtomicU32::from_ptr(&raw mut (*page).state).store(STATE_RUNNING, Ordering::SeqCst);
+            }
         }
         started
     }
 
     /// The running experiment may go on until then.
     pub fn extend(&self, deadline: Nanos) {
-        // SAFETY: as in `begin`.
-        unsafe {
-            AtomicU64::from_ptr(&raw mut (*self.control_page()).deadline_ns).store(deadline.0, Ordering::SeqCst);
+        for page in self.pages() {
+            // SAFETY: as in `begin`.
+            unsafe { AtomicU64::from_ptr(&raw mut (*page).deadline_ns).store(deadline.0, Ordering::SeqCst) };
         }
     }
 
     /// Ends it: from now on nobody is charged and nobody pays.
     pub fn end(&self) {
-        // SAFETY: as in `begin`.
-        unsafe {
-            AtomicU32::from_ptr(&raw mut (*self.control_page()).state).store(STATE_IDLE, Ordering::SeqCst);
+        for page in self.pages() {
+            // SAFETY: as in `begin`.
+            unsafe { AtomicU32::from_ptr(&raw mut (*page).state).store(STATE_IDLE, Ordering::SeqCst) };
         }
-    }
-
-    fn required_word(&self) -> &AtomicU64 {
-        let global = self.global.get(0).expect("the global map has one element");
-        // SAFETY: an aligned word that is only touched as an atomic, mapped as long as `self`.
-        unsafe { AtomicU64::from_ptr(&raw mut (*global).required) }
     }
 
     /// `G` of an experiment.
     #[must_use]
     pub fn required(&self, epoch: u32) -> Nanos {
-        Nanos(TaggedDelay(self.required_word().load(Ordering::SeqCst)).in_epoch(epoch))
+        Nanos(TaggedDelay(self.global.read(0).map_or(0, |global| global.required)).in_epoch(epoch))
     }
 
     /// What is unpaid of an experiment now.

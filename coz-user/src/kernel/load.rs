@@ -2,7 +2,7 @@
 //! when it ends, however it ends, the kernel removes it all.
 
 use std::{
-    os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd},
+    os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd},
     path::Path,
 };
 
@@ -21,7 +21,7 @@ use coz_common::abi::{
     Control, CounterSlot, Global, KernelSlot, LineCount, MAX_COUNTERS, MAX_LINES, MAX_SLOTS, Offsets, TargetSlot,
 };
 
-use super::mapped::MappedArray;
+use super::{control_file::ControlFile, mapped::MappedArray};
 
 static OBJECT: &[u8] = include_bytes_aligned!("../../../coz-ebpf/prebuilt/coz-ebpf.o");
 
@@ -29,33 +29,36 @@ static OBJECT: &[u8] = include_bytes_aligned!("../../../coz-ebpf/prebuilt/coz-eb
 const REQUIRED: [&str; 5] =
     ["sched_switch", "sched_waking", "sched_process_fork", "sched_process_exec", "sched_process_exit"];
 /// Programs that tell wakers from interrupts. Which of them a kernel has depends on its configuration; without
-/// softirq and timer ones the answer suffers, the others are rare.
+/// softirq and timer ones the answer suffers, the others are rare. In the order of attaching, exits first: an entry
+/// that is counted while its exit is not would leave the depth too high for good.
 const INTERRUPTS: [&str; 17] = [
-    "irq_handler_entry",
     "irq_handler_exit",
-    "softirq_entry",
     "softirq_exit",
+    "local_timer_exit",
+    "irq_work_exit",
+    "reschedule_exit",
+    "call_function_exit",
+    "call_function_single_exit",
+    "x86_platform_ipi_exit",
+    "irq_handler_entry",
+    "softirq_entry",
     "softirq_raise",
     "local_timer_entry",
-    "local_timer_exit",
     "irq_work_entry",
-    "irq_work_exit",
     "reschedule_entry",
-    "reschedule_exit",
     "call_function_entry",
-    "call_function_exit",
     "call_function_single_entry",
-    "call_function_single_exit",
     "x86_platform_ipi_entry",
-    "x86_platform_ipi_exit",
 ];
 
 /// The loaded object with its shared maps.
 #[derive(Debug)]
 pub struct Kernel {
     pub(super) ebpf: Ebpf,
-    /// The control page.
-    pub control: MappedArray<Control>,
+    /// The control page, as the kernel's programs read it.
+    pub(super) control: MappedArray<Control>,
+    /// Its copy for the target.
+    pub(super) notice: ControlFile,
     /// `G`.
     pub global: MappedArray<Global>,
     /// Threads, as the kernel knows them.
@@ -95,12 +98,13 @@ impl Kernel {
         program::<&mut PerfEvent>(&mut ebpf, "sample")?.load().with_context(|| refused("sample"))?;
         program::<&mut UProbe>(&mut ebpf, "visit")?.load().with_context(|| refused("visit"))?;
         Ok(Self {
-            control: mapped(&ebpf, "CONTROL", 1)?,
-            global: mapped(&ebpf, "GLOBAL", 1)?,
-            slots: mapped(&ebpf, "SLOTS", MAX_SLOTS)?,
-            payments: mapped(&ebpf, "PAYMENTS", MAX_SLOTS)?,
-            counters: mapped(&ebpf, "COUNTERS", MAX_COUNTERS)?,
-            line_counts: mapped(&ebpf, "LINE_COUNTS", MAX_LINES)?,
+            control: MappedArray::new(fd(&ebpf, "CONTROL")?, 1, "CONTROL")?,
+            notice: ControlFile::new()?,
+            global: frozen(&ebpf, "GLOBAL", 1)?,
+            slots: frozen(&ebpf, "SLOTS", MAX_SLOTS)?,
+            payments: MappedArray::read_only(fd(&ebpf, "PAYMENTS")?, MAX_SLOTS, "PAYMENTS")?,
+            counters: MappedArray::read_only(fd(&ebpf, "COUNTERS")?, MAX_COUNTERS, "COUNTERS")?,
+            line_counts: MappedArray::read_only(fd(&ebpf, "LINE_COUNTS")?, MAX_LINES, "LINE_COUNTS")?,
             ebpf,
             sampling: Vec::new(),
             missing,
@@ -183,24 +187,16 @@ impl Kernel {
         Ok(())
     }
 
-    /// The maps that the shim gets, in the order of `abi::HELLO_REGISTER`: those that it must not write are opened
-    /// read-only, which no `mprotect` in the target undoes.
+    /// What the shim gets, in the order of `abi::HELLO_REGISTER`. The target can not write the first three, whatever
+    /// it does with the descriptors: the control page is sealed, the kernel's maps are frozen.
     ///
     /// # Errors
     /// Where a descriptor can not be made.
     pub fn shared_maps(&self) -> Result<[OwnedFd; 5]> {
-        Ok([
-            self.reopen("CONTROL", true)?,
-            self.reopen("GLOBAL", true)?,
-            self.reopen("SLOTS", true)?,
-            self.reopen("PAYMENTS", false)?,
-            self.reopen("COUNTERS", false)?,
-        ])
-    }
-
-    fn reopen(&self, name: &str, read_only: bool) -> Result<OwnedFd> {
-        let id = data(&self.ebpf, name)?.info().with_context(|| format!("cannot read the map {name}'s id"))?.id();
-        map_by_id(id, read_only).with_context(|| format!("cannot open the map {name} again (CAP_SYS_ADMIN?)"))
+        let copy = |name| -> Result<OwnedFd> {
+            fd(&self.ebpf, name)?.try_clone_to_owned().with_context(|| format!("cannot copy the descriptor of {name}"))
+        };
+        Ok([self.notice.descriptor()?, copy("GLOBAL")?, copy("SLOTS")?, copy("PAYMENTS")?, copy("COUNTERS")?])
     }
 }
 
@@ -227,33 +223,24 @@ fn data<'a>(ebpf: &'a Ebpf, name: &str) -> Result<&'a MapData> {
     }
 }
 
-fn mapped<T>(ebpf: &Ebpf, name: &str, len: u32) -> Result<MappedArray<T>> {
-    MappedArray::new(data(ebpf, name)?.fd().as_fd(), len, name)
+fn fd<'a>(ebpf: &'a Ebpf, name: &str) -> Result<BorrowedFd<'a>> {
+    Ok(data(ebpf, name)?.fd().as_fd())
+}
+
+/// Maps what only the kernel's programs write, and forbids everyone else to: a mapping to write, an update by system
+/// call. (A descriptor opened read-only would not do: the kernel maps such a BPF map not at all.)
+fn frozen<T>(ebpf: &Ebpf, name: &str, len: u32) -> Result<MappedArray<T>> {
+    const BPF_MAP_FREEZE: libc::c_long = 22;
+    let fd = fd(ebpf, name)?;
+    let attr = fd.as_raw_fd() as u32;
+    // SAFETY: the attribute's only member is the map's descriptor; it outlives the call.
+    if unsafe { libc::syscall(libc::SYS_bpf, BPF_MAP_FREEZE, &raw const attr, size_of::<u32>()) } != 0 {
+        return Err(std::io::Error::last_os_error()).with_context(|| format!("cannot freeze the map {name}"));
+    }
+    MappedArray::read_only(fd, len, name)
 }
 
 fn offsets_bytes(offsets: &Offsets) -> &[u8] {
     // SAFETY: a repr(C) struct of sixteen u32: no padding, every byte is initialised.
     unsafe { std::slice::from_raw_parts(std::ptr::from_ref(offsets).cast(), size_of::<Offsets>()) }
-}
-
-/// `bpf(BPF_MAP_GET_FD_BY_ID)`: aya has it, but not read-only.
-fn map_by_id(id: u32, read_only: bool) -> std::io::Result<OwnedFd> {
-    const BPF_MAP_GET_FD_BY_ID: libc::c_long = 14;
-    const BPF_F_RDONLY: u32 = 1 << 3;
-    #[repr(C)]
-    struct Attr {
-        id: u32,
-        next_id: u32,
-        open_flags: u32,
-    }
-    let attr = Attr { id, next_id: 0, open_flags: if read_only { BPF_F_RDONLY } else { 0 } };
-    // SAFETY: the attribute is as long as is said and outlives the call.
-    let fd = unsafe { libc::syscall(libc::SYS_bpf, BPF_MAP_GET_FD_BY_ID, &raw const attr, size_of::<Attr>()) };
-    if fd < 0 {
-        return Err(std::io::Error::last_os_error());
-    }
-    // SAFETY: a new descriptor that nobody else owns; the kernel makes it close-on-exec.
-    let fd = unsafe { OwnedFd::from_raw_fd(fd as i32) };
-    debug_assert!(fd.as_raw_fd() >= 0);
-    Ok(fd)
 }

@@ -1,6 +1,7 @@
 //! A BPF array map, mapped into this process.
 
 use std::{
+    io,
     marker::PhantomData,
     os::fd::{AsFd, AsRawFd},
 };
@@ -18,17 +19,26 @@ pub struct MappedArray<T> {
 }
 
 impl<T> MappedArray<T> {
-    /// Maps `len` elements of a map that was made with `BPF_F_MMAPABLE`.
+    /// Maps `len` elements of a map that was made with `BPF_F_MMAPABLE`, or of a memory file; to be read and written.
     ///
     /// # Errors
     /// Where the kernel refuses the mapping.
     pub fn new(fd: impl AsFd, len: u32, what: &str) -> Result<Self> {
+        Self::map(len, what, |options| options.map_raw(fd.as_fd().as_raw_fd()))
+    }
+
+    /// The same, to be read only: writing to it kills this process.
+    ///
+    /// # Errors
+    /// As [`MappedArray::new`].
+    pub fn read_only(fd: impl AsFd, len: u32, what: &str) -> Result<Self> {
+        Self::map(len, what, |options| options.map_raw_read_only(fd.as_fd().as_raw_fd()))
+    }
+
+    fn map(len: u32, what: &str, map: impl FnOnce(&MmapOptions) -> io::Result<MmapRaw>) -> Result<Self> {
         let len = len as usize;
         let bytes = len * size_of::<T>();
-        let memory = MmapOptions::new()
-            .len(bytes)
-            .map_raw(fd.as_fd().as_raw_fd())
-            .with_context(|| format!("cannot map the BPF map {what} ({bytes} bytes)"))?;
+        let memory = map(MmapOptions::new().len(bytes)).with_context(|| format!("cannot map {what} ({bytes} bytes)"))?;
         Ok(Self { memory, len, of: PhantomData })
     }
 

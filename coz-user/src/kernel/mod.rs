@@ -3,9 +3,11 @@
 pub mod btf;
 pub mod calibrate;
 pub mod control;
+mod control_file;
 pub mod doctor;
+pub mod environment;
 pub mod lines;
 pub mod load;
 pub mod mapped;
 pub mod offsets;
-pub mod threads;
+pub mod processes;

@@ -1,5 +1,6 @@
 //! Points by symbol: which functions, and which inlined copies of them, a name means.
 
+use super::candidates::candidates;
 use super::resolve::{Found, nearest};
 use crate::symbols::{Function, Inlined, Module, demangle, short_name, split_clone};
 use anyhow::{Result, bail};
@@ -21,7 +22,8 @@ pub(crate) type Sites = (Vec<Found>, Option<String>);
 /// # Errors
 /// When no function is meant (with the nearest names), or no probe can stand there.
 pub(crate) fn find(module: &Module, name: &str, offset: u64) -> Result<Sites> {
-    let fits_somehow = |symbol: &str| WAYS.iter().any(|fits| fits(name, symbol));
+    let part = literal_part(name);
+    let fits_somehow = |symbol: &str| symbol.contains(part) && WAYS.iter().any(|fits| fits(name, symbol));
     // Pieces that were cut out of a function are not its entry.
     let whole = |symbol: &str| {
         let suffix = split_clone(symbol).1;
@@ -85,10 +87,22 @@ fn unknown(module: &Module, name: &str) -> Result<Sites> {
     if table.is_empty() {
         bail!("no function '{name}' in {path}: it is stripped, its functions have no names");
     }
-    let names = table.functions().iter().map(|f| short_name(&f.symbol));
-    let near = nearest(name, names);
+    let own = candidates(module, "");
+    let mut near = nearest(name, own.into_iter().map(|candidate| short_name(&candidate.symbol)));
+    if near.is_empty() {
+        near = nearest(name, table.functions().iter().map(|f| short_name(&f.symbol)));
+    }
     let hint = if near.is_empty() { String::new() } else { format!("; did you mean {}?", near.join(", ")) };
     bail!("no function '{name}' in {path}{hint}")
+}
+
+/// A part of a name that stands in the mangled symbol as it is: demangling them all takes long.
+fn literal_part(name: &str) -> &str {
+    let is_identifier = |text: &str| text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+    match name.rsplit("::").next() {
+        Some(last) if is_identifier(last) && !last.starts_with("operator") => last,
+        _ => "",
+    }
 }
 
 /// Whether `name` is a function's whole name or the end of it, from a `::` on. Blanks do not tell names apart.
@@ -119,6 +133,15 @@ mod tests {
         assert!(!is_tail("a::bc", "c"), "a part of a component is no tail");
         assert!(!is_tail("a::f<x::c", "c"), "within brackets there is no tail");
         assert!(!is_tail("a::c", ""));
+    }
+
+    #[test]
+    fn mangling_keeps_the_last_identifier() {
+        assert_eq!(literal_part("app::work"), "work");
+        for other in ["app::work(int)", "V::operator==", "a::{closure#0}", "a::~a", "_ZN3foo", ""] {
+            let part = literal_part(other);
+            assert!(part.is_empty() || part == other, "{other}: {part}");
+        }
     }
 
     #[test]

@@ -7,6 +7,8 @@ use crate::symbols::{Declaration, Function, Module, demangle, split_clone};
 pub struct Candidate {
     /// Its readable name.
     pub name: String,
+    /// As the linker knows it.
+    pub symbol: String,
     /// What to give to `--progress`.
     pub spec: String,
     /// `FILE:LINE` of its declaration, where known.
@@ -45,6 +47,7 @@ fn candidate(module: &Module, function: &Function, declaration: Option<Declarati
         None => !module.has_debug_information() && module.scope().function(&name),
     };
     inside.then(|| Candidate {
+        symbol: function.symbol.clone(),
         spec: spec(&name),
         name,
         location: declaration.map(|d| format!("{}:{}", d.file, d.line)),

@@ -1,3 +1,165 @@
-//! report
-/// x
-pub fn of_run(kept: &[u8], _config: &crate::cli::RunConfig, _terminal: bool) -> anyhow::Result<String> { Ok(String::from_utf8_lossy(kept).into_owned()) }
+//! From estimates to text: pure functions over what was read from the file, but for source lines, which are
+//! read where they are at hand.
+
+pub mod coz;
+pub mod csv;
+pub mod health;
+pub mod json;
+pub mod names;
+pub mod source;
+pub mod style;
+pub mod terminal;
+pub mod why_empty;
+
+use crate::{
+    estimate::{self, Estimate, MIN_SPEEDUPS, Settings, Sort},
+    experiment::record::{self, Profile},
+};
+use anyhow::{Context, Result, bail};
+use std::{
+    fmt::Write as _,
+    fs,
+    path::{Path, PathBuf},
+};
+pub use style::{Color, Style};
+
+/// Where a profile is looked for when no file is named.
+pub const DEFAULT_FILE: &str = "profile.jsonl";
+
+/// What to print.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// At most so many lines for each point; 0: all.
+    pub top: usize,
+    /// Their order.
+    pub sort: Sort,
+    /// Also the lines that the thresholds hide.
+    pub all: bool,
+    /// Least number of different speedups of a line that is shown; `None`: as the profile says, else 5.
+    pub min_speedups: Option<u32>,
+    /// How many bootstrap replicates.
+    pub replicates: u32,
+    /// Colours and width.
+    pub style: Style,
+    /// Whether to look for the source files.
+    pub sources: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            top: 15,
+            sort: Sort::Slope,
+            all: false,
+            min_speedups: None,
+            replicates: Settings::default().replicates,
+            style: Style::default(),
+            sources: true,
+        }
+    }
+}
+
+/// What `coz-bpf report` was asked for.
+#[derive(Clone, Debug)]
+pub struct ReportOptions {
+    /// The profile.
+    pub file: PathBuf,
+    /// What to print.
+    pub options: Options,
+    /// Print JSON instead of text.
+    pub json: bool,
+    /// Write coz's text form there; `-` is the standard output.
+    pub coz: Option<PathBuf>,
+    /// Write a table of all curves there; `-` is the standard output.
+    pub csv: Option<PathBuf>,
+    /// Write folded stacks there.
+    pub folded: Option<PathBuf>,
+}
+
+impl Default for ReportOptions {
+    fn default() -> Self {
+        Self {
+            file: DEFAULT_FILE.into(),
+            options: Options::default(),
+            json: false,
+            coz: None,
+            csv: None,
+            folded: None,
+        }
+    }
+}
+
+/// Reads the profile, writes what was asked for, and gives back what belongs on the standard output.
+///
+/// # Errors
+/// When the profile cannot be read or a file cannot be written.
+pub fn run(request: &ReportOptions) -> Result<String> {
+    if request.folded.is_some() {
+        bail!(
+            "profiles hold no call chains yet, so there is nothing to fold; --csv and --json hold all there is"
+        );
+    }
+    let profile = record::read(&request.file)?;
+    let mut out = String::new();
+    if let Some(path) = &request.coz {
+        out += &deliver(path, &coz::text(&profile))?;
+    }
+    if let Some(path) = &request.csv {
+        out += &deliver(path, &csv::text(&estimate_profile(&profile, &request.options)))?;
+    }
+    if request.json {
+        out += &json_from_profile(&profile, &request.options);
+    } else if request.coz.is_none() && request.csv.is_none() {
+        out += &from_profile(&profile, &request.options);
+    }
+    Ok(out)
+}
+
+/// Writes `text` to `path`, or gives it back if that is `-`.
+fn deliver(path: &Path, text: &str) -> Result<String> {
+    if path == Path::new("-") {
+        return Ok(text.to_owned());
+    }
+    fs::write(path, text)
+        .with_context(|| format!("cannot write {}; name another place, or - to print it", path.display()))?;
+    Ok(String::new())
+}
+
+/// The report as text for a terminal.
+#[must_use]
+pub fn from_profile(profile: &Profile, options: &Options) -> String {
+    let estimate = estimate_profile(profile, options);
+    let mut out = String::new();
+    let shows = options.all || is_fixed(profile);
+    // Writing to a String cannot fail.
+    let _ =
+        write!(out, "{}", terminal::Report { profile, estimate: &estimate, options, shows_hidden: shows });
+    out
+}
+
+/// The report as JSON, ending with a new line. Nothing is hidden.
+#[must_use]
+pub fn json_from_profile(profile: &Profile, options: &Options) -> String {
+    json::text(profile, &estimate_profile(profile, options))
+}
+
+/// The estimates that a report with these options shows.
+#[must_use]
+pub fn estimate_profile(profile: &Profile, options: &Options) -> Estimate {
+    let recorded = (profile.startup.min_speedups > 0).then_some(profile.startup.min_speedups);
+    let settings = Settings {
+        min_speedups: options.min_speedups.or(recorded).unwrap_or(MIN_SPEEDUPS),
+        replicates: options.replicates,
+        seed: profile.startup.seed,
+        sort: options.sort,
+    };
+    estimate::estimate(profile, &settings)
+}
+
+/// Whether the user chose lines or levels, so that thresholds hide nothing.
+fn is_fixed(profile: &Profile) -> bool {
+    profile.startup.fixed || profile.startup.end_to_end
+}
+
+#[cfg(test)]
+mod tests;

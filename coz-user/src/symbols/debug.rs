@@ -1,12 +1,13 @@
 //! The debug information of a module: found, decompressed, indexed, and read unit by unit.
 
-use super::dwarf::{self, Dwarf, Sections};
+use super::dwarf::{self, Dwarf, RawUnit, Sections};
 use super::elf::Elf;
 use super::index::Index;
 use super::paths;
 use super::scope::Scope;
 use super::separate::{self, Found};
 use super::unit::Unit;
+use gimli::DebugInfoOffset;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -48,17 +49,21 @@ impl Debug {
         self.sections.view()
     }
 
-    /// A unit's contents (index in `Index::units`), read now if need be.
+    /// A unit's contents (index in `Index::units`), read now if need be, and kept.
     pub(crate) fn unit(&self, number: u32, dwarf: &Dwarf<'_>, program: &Elf) -> Arc<Unit> {
         let Some(slot) = self.index.units.get(number as usize) else { return Arc::default() };
-        let read = || {
-            let raw = dwarf.unit_header(slot.offset).and_then(|header| dwarf.unit(header));
-            Arc::new(match raw {
-                Ok(raw) => Unit::parse(dwarf, &raw, |address| program.is_code(address)),
-                Err(e) => Unit { damage: Some(e.to_string()), ..Unit::default() },
-            })
-        };
+        let read =
+            || Arc::new(read(dwarf, slot.offset, |raw| Unit::parse(dwarf, raw, |a| program.is_code(a))));
         Arc::clone(slot.parsed.get_or_init(read))
+    }
+
+    /// A unit's functions and inlined copies. Not kept: for those who go through all units.
+    pub(crate) fn frames(&self, number: u32, dwarf: &Dwarf<'_>, program: &Elf) -> Arc<Unit> {
+        let Some(slot) = self.index.units.get(number as usize) else { return Arc::default() };
+        let read = || {
+            Arc::new(read(dwarf, slot.offset, |raw| Unit::frames_only(dwarf, raw, |a| program.is_code(a))))
+        };
+        slot.parsed.get().map_or_else(read, Arc::clone)
     }
 
     /// How many bytes the entries take: a measure of the work to read them all.
@@ -83,5 +88,12 @@ impl Debug {
             let raw = dwarf.unit_header(slot.offset).and_then(|header| dwarf.unit(header));
             raw.is_ok_and(|raw| paths::all_files(raw.unit_ref(&dwarf)).iter().any(|name| inside(name)))
         })
+    }
+}
+
+fn read(dwarf: &Dwarf<'_>, offset: DebugInfoOffset, parse: impl FnOnce(&RawUnit<'_>) -> Unit) -> Unit {
+    match dwarf.unit_header(offset).and_then(|header| dwarf.unit(header)) {
+        Ok(raw) => parse(&raw),
+        Err(e) => Unit { damage: Some(e.to_string()), ..Unit::default() },
     }
 }

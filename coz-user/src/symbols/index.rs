@@ -37,6 +37,8 @@ pub(crate) struct Index {
     ranges: Vec<UnitRange>,
     /// The longest range, so that a search knows how far back to look.
     longest: u64,
+    /// Whether functions of some units are described in other files (`-gsplit-dwarf`).
+    pub(crate) split: bool,
     /// What kept units from being read, if anything did.
     pub(crate) damage: Option<String>,
 }
@@ -110,6 +112,7 @@ impl Index {
         elf: &Elf,
     ) -> gimli::Result<()> {
         let number = self.units.len() as u32;
+        self.split |= raw.dwo_id.is_some();
         let source = paths::unit_source(raw);
         self.units.push(Slot { offset, source, has_code: false, parsed: OnceLock::new() });
         if !has_code {

@@ -2,7 +2,9 @@
 
 use super::module::Module;
 use super::names::{Description, Names};
+use super::unit::Unit;
 use std::collections::HashMap;
+use std::sync::Arc;
 
 /// A copy of a function within another.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,7 +27,7 @@ pub struct Declaration {
 }
 
 /// Reading every unit of debug information larger than this takes longer than anyone waits.
-const MAX_SEARCHED: usize = 512 << 20;
+const MAX_SEARCHED: usize = 256 << 20;
 
 impl Module {
     /// The inlined copies of those functions whose symbol `fits`, of all units. Reads the whole debug
@@ -42,7 +44,7 @@ impl Module {
             if !debug.index.has_code(number) {
                 continue;
             }
-            let unit = debug.unit(number as u32, &dwarf, self.elf());
+            let unit = debug.frames(number as u32, &dwarf, self.elf());
             for frame in unit.frames.iter().filter(|frame| frame.level > 0) {
                 let mut describe = || Some(names.describe(number, frame.entry)).filter(|d| fits(&d.symbol));
                 let description = match frame.origin {
@@ -52,7 +54,7 @@ impl Module {
                 let Some(description) = description else { continue };
                 unit.frames_at(frame.address, &mut around);
                 let outer = around.first().and_then(|outer| unit.frames.get(*outer as usize));
-                let within = outer.map(|outer| names.describe(number, outer.entry).name.to_string());
+                let within = outer.map(|outer| names.describe(number, outer.entry).name());
                 found.push(Inlined {
                     symbol: description.symbol.to_string(),
                     within: within.unwrap_or_default(),
@@ -69,9 +71,14 @@ impl Module {
         let dwarf = debug.view();
         let mut names = Names::new(&dwarf, &debug.index);
         let mut around = Vec::new();
+        let mut last: Option<(u32, Arc<Unit>)> = None;
         let mut find = |address: u64| {
             let range = debug.index.overlapping(address, address.checked_add(1)?).next()?;
-            let unit = debug.unit(range.unit, &dwarf, self.elf());
+            // Functions that follow each other are of one unit.
+            if last.as_ref().is_none_or(|(number, _)| *number != range.unit) {
+                last = Some((range.unit, debug.frames(range.unit, &dwarf, self.elf())));
+            }
+            let (_, unit) = last.as_ref()?;
             unit.frames_at(address, &mut around);
             let frame = unit.frames.get(*around.first()? as usize)?;
             let known = names.describe(range.unit as usize, frame.entry);

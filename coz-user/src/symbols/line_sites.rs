@@ -35,6 +35,9 @@ pub struct LineSearch {
     pub other_files: BTreeSet<String>,
 }
 
+/// The best row so far of a frame: how bad it is, the row, and the outermost function there.
+type Best<'a> = ((bool, bool, u64), &'a Hit, Option<u32>);
+
 /// A row of the line that was asked for.
 struct Hit {
     address: u64,
@@ -97,7 +100,7 @@ impl Module {
             return Vec::new();
         }
         let unit = debug.unit(number as u32, dwarf, self.elf());
-        let mut best: BTreeMap<Option<u32>, ((bool, bool, u64), &Hit, Option<u32>)> = BTreeMap::new();
+        let mut best: BTreeMap<Option<u32>, Best<'_>> = BTreeMap::new();
         let mut around = Vec::new();
         for hit in hits {
             unit.frames_at(hit.address, &mut around);
@@ -110,7 +113,7 @@ impl Module {
             }
         }
         let mut name = |frame: Option<u32>| match frame.and_then(|frame| unit.frames.get(frame as usize)) {
-            Some(frame) => names.describe(number, frame.entry).name.to_string(),
+            Some(frame) => names.describe(number, frame.entry).name(),
             None => String::new(),
         };
         best.into_iter()

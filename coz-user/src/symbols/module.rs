@@ -110,10 +110,19 @@ impl Module {
         let name = self.path().display();
         let (why, instead) = match self.detail() {
             Detail::Lines => {
-                let damage = self.debug().ok()?.damage()?;
-                return Some(format!(
-                    "{name} has damaged debug information ({damage}): some lines are missing; rebuild it"
-                ));
+                let debug = self.debug().ok()?;
+                let damaged = debug.damage().map(|damage| {
+                    format!(
+                        "{name} has damaged debug information ({damage}): some lines are missing; rebuild it"
+                    )
+                });
+                let split = debug.index.split.then(|| {
+                    format!(
+                        "{name} has split debug information, of which only the line tables are used: library code \
+                         that was inlined counts for no line; build it without -gsplit-dwarf"
+                    )
+                });
+                return damaged.or(split);
             }
             Detail::Functions { why } => (why, "functions are shown instead of lines"),
             Detail::Nothing { why } => (why, "nothing in it can be told apart"),
@@ -221,5 +230,17 @@ impl Module {
             attribution.paint(&mut painting, range, &unit, lines);
         }
         painting
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_module_can_be_asked_on_any_thread() {
+        fn check<T: Send + Sync>() {}
+        check::<Module>();
+        check::<Lines>();
     }
 }

@@ -15,12 +15,17 @@ use std::sync::Arc;
 pub(crate) struct Description {
     /// As the linker knows it, else as the source does; empty where not known.
     pub(crate) symbol: Arc<str>,
-    /// Readable.
-    pub(crate) name: Arc<str>,
     /// Where it is declared.
     pub(crate) file: Option<Arc<str>>,
     /// 0: not known.
     pub(crate) line: u32,
+}
+
+impl Description {
+    /// Readable; empty where not known.
+    pub(crate) fn name(&self) -> String {
+        demangle(&self.symbol)
+    }
 }
 
 /// References from one entry to the next are followed this far.
@@ -56,12 +61,7 @@ impl<'a> Names<'a> {
             place = self.step(at, &mut found).ok().flatten();
         }
         let symbol = found.linkage.or(found.plain).unwrap_or_default();
-        let description = Description {
-            name: demangle(&symbol).into(),
-            symbol: symbol.into(),
-            file: found.file,
-            line: found.line,
-        };
+        let description = Description { symbol: symbol.into(), file: found.file, line: found.line };
         self.known.insert((unit, entry), description.clone());
         description
     }

@@ -185,14 +185,14 @@ impl<'a> Attribution<'a> {
             let known = self.names.describe(number as usize, frame.entry);
             let inside = match &known.file {
                 Some(file) => self.scope.source(file.as_ref().as_ref()),
-                None => !known.name.is_empty() && self.scope.function(&known.name),
+                None => !known.symbol.is_empty() && self.scope.function(&known.name()),
             };
             match &known.file {
                 _ if !inside => {}
                 Some(file) if known.line != 0 => {
-                    return lines.place(file, known.line, || Arc::clone(&known.name));
+                    return lines.place(file, known.line, || known.name().into());
                 }
-                _ => return lines.function(&known.name),
+                _ => return lines.function(&known.name().into()),
             }
         }
         None
@@ -200,7 +200,7 @@ impl<'a> Attribution<'a> {
 
     fn name(&mut self, at: Code<'_>, frame: Option<u32>) -> Arc<str> {
         match frame.and_then(|frame| at.unit.frames.get(frame as usize)) {
-            Some(frame) => self.names.describe(at.number as usize, frame.entry).name,
+            Some(frame) => self.names.describe(at.number as usize, frame.entry).name().into(),
             None => Arc::from(""),
         }
     }

@@ -19,21 +19,29 @@ pub(crate) fn file_name<'d>(
     let text = |value| unit.attr_string(value).map(|s| s.to_string_lossy().into_owned()).unwrap_or_default();
     let mut path = unit.comp_dir.map(|s| s.to_string_lossy().into_owned()).unwrap_or_default();
     // Up to DWARF 4, directory 0 is the unit's own; from 5 on, entry 0 says so itself.
-    if file.directory_index() != 0 || header.version() >= 5 {
-        if let Some(directory) = file.directory(header) {
-            path = join(&path, &text(directory));
-        }
+    let has_directory = file.directory_index() != 0 || header.version() >= 5;
+    if let Some(directory) = file.directory(header).filter(|_| has_directory) {
+        path = join(&path, &text(directory));
     }
     join(&path, &text(file.path_name())).into()
 }
 
 /// All files of a unit's line table, by the numbers that rows and entries use.
 pub(crate) fn all_files(unit: UnitRef<'_, Slice<'_>>) -> Vec<Arc<str>> {
+    files(unit, |_| true)
+}
+
+/// The same with empty names for those that are not wanted.
+pub(crate) fn files(unit: UnitRef<'_, Slice<'_>>, wanted: impl Fn(u64) -> bool) -> Vec<Arc<str>> {
     let Some(program) = &unit.line_program else { return Vec::new() };
     let header = program.header();
+    let none: Arc<str> = Arc::from("");
     // Up to DWARF 4, files are counted from 1.
-    let name = |i| header.file(i).map_or_else(|| Arc::from(""), |file| file_name(unit, header, file));
-    let first = u64::from(header.file(0).is_none());
+    let name = |i| match header.file(i) {
+        Some(file) if wanted(i) => file_name(unit, header, file),
+        _ => Arc::clone(&none),
+    };
+    let first = u64::from(header.version() < 5);
     let count = header.file_names().len() as u64 + first;
     (0..count).map(name).collect()
 }

@@ -5,6 +5,7 @@ use super::paths;
 use super::ranges::RangeAttributes;
 use super::rows::{self, NO_FILE, Row};
 use gimli::{AttributeValue, UnitRef};
+use std::collections::HashSet;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
@@ -55,16 +56,21 @@ const MAX_DEPTH: usize = 200;
 impl Unit {
     /// Reads a unit as far as it goes.
     pub(crate) fn parse(dwarf: &Dwarf<'_>, raw: &RawUnit<'_>, is_code: impl Fn(u64) -> bool) -> Self {
-        let reference = raw.unit_ref(dwarf);
-        let rows = rows::read(raw, &is_code);
-        let mut unit = Self {
-            files: paths::all_files(reference),
-            rows: rows.rows,
-            damage: rows.damage,
-            ..Self::default()
-        };
-        if let Err(e) = unit.read_frames(reference, is_code) {
-            unit.damage.get_or_insert_with(|| format!("its functions end early: {e}"));
+        let mut unit = Self::frames_only(dwarf, raw, &is_code);
+        let rows = rows::read(raw, is_code);
+        unit.damage = unit.damage.or(rows.damage);
+        unit.rows = rows.rows;
+        let mut used: HashSet<u64> = unit.rows.iter().map(|row| u64::from(row.file)).collect();
+        used.extend(unit.frames.iter().map(|frame| u64::from(frame.call_file)));
+        unit.files = paths::files(raw.unit_ref(dwarf), |number| used.contains(&number));
+        unit
+    }
+
+    /// Reads functions and inlined copies, but no rows and files.
+    pub(crate) fn frames_only(dwarf: &Dwarf<'_>, raw: &RawUnit<'_>, is_code: impl Fn(u64) -> bool) -> Self {
+        let mut unit = Self::default();
+        if let Err(e) = unit.read_frames(raw.unit_ref(dwarf), is_code) {
+            unit.damage = Some(format!("its functions end early: {e}"));
         }
         for level in &mut unit.levels {
             level.sort_unstable_by_key(|span| (span.begin, span.end));

@@ -148,8 +148,7 @@ impl Program {
     }
 
     fn classify(file: &Path, path: Option<&OsStr>, identity: &Identity, depth: usize) -> Self {
-        let program =
-            |kind, can_preload| Self { path: file.to_owned(), kind, can_preload };
+        let program = |kind, can_preload| Self { path: file.to_owned(), kind, can_preload };
         let head = match read_head(file) {
             Ok(head) => head,
             Err(e) => return program(Kind::Unknown, Err(Why::Unreadable(e.to_string()))),

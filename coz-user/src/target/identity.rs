@@ -14,7 +14,7 @@ use std::{
     ffi::{CString, OsStr, OsString},
     fs::File,
     os::{fd::AsFd, unix::ffi::OsStrExt},
-    path::PathBuf,
+    path::{Path, PathBuf},
 };
 
 use anyhow::{Context, Result, anyhow, bail};
@@ -228,6 +228,13 @@ pub fn prepend(variables: &mut Variables, name: &str, first: &OsStr) {
     set(variables, name, &value);
 }
 
+/// Puts the program's path into `_` where that is set: shells name in it what they start, which was us.
+pub fn name_started(variables: &mut Variables, program: &Path) {
+    if let Some((_, value)) = variables.iter_mut().find(|(name, _)| name == "_") {
+        program.as_os_str().clone_into(value);
+    }
+}
+
 /// Undoes what sudo did to the environment.
 fn restore(variables: &mut Variables, before: Variables) {
     let known = |list: &Variables, name: &OsStr| list.iter().any(|(other, _)| other == name);
@@ -277,8 +284,7 @@ mod tests {
     }
 
     fn somebody(reason: Reason) -> Identity {
-        let account =
-            Account { name: "ann".into(), home: "/home/ann".into(), shell: "/bin/zsh".into() };
+        let account = Account { name: "ann".into(), home: "/home/ann".into(), shell: "/bin/zsh".into() };
         Identity { uid: 1000, gid: 1000, groups: vec![1000, 27], account: Some(account), reason }
     }
 
@@ -366,6 +372,16 @@ mod tests {
         let mut none = Variables::new();
         prepend(&mut none, "LD_PRELOAD", OsStr::new("x"));
         assert_eq!(none, variables(&[("LD_PRELOAD", "x")]));
+    }
+
+    #[test]
+    fn the_shells_word_for_what_it_started_is_put_right() {
+        let mut list = variables(&[("A", "1"), ("_", "/usr/bin/coz-bpf")]);
+        name_started(&mut list, Path::new("./app"));
+        assert_eq!(list, variables(&[("A", "1"), ("_", "./app")]));
+        let mut none = variables(&[("A", "1")]);
+        name_started(&mut none, Path::new("./app"));
+        assert_eq!(none, variables(&[("A", "1")]));
     }
 
     #[test]

@@ -70,9 +70,8 @@ impl Status {
     #[must_use]
     pub fn parse(text: &str) -> Self {
         let number = |key: &str| status_field(text, key).and_then(|v| v.parse().ok()).unwrap_or(0);
-        let set = |key: &str| {
-            status_field(text, key).and_then(|v| u64::from_str_radix(v, 16).ok()).unwrap_or(0)
-        };
+        let set =
+            |key: &str| status_field(text, key).and_then(|v| u64::from_str_radix(v, 16).ok()).unwrap_or(0);
         let ids = |key: &str| {
             let mut four = [0; 4];
             let found = status_field(text, key).unwrap_or("").split_ascii_whitespace();
@@ -182,10 +181,8 @@ pub fn threads(pid: i32) -> Result<Option<Vec<i32>>> {
         return Ok(None);
     };
     // A process that ends meanwhile makes the listing stop early or fail: either way it is gone.
-    let found: Vec<i32> = entries
-        .map_while(Result::ok)
-        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
-        .collect();
+    let found: Vec<i32> =
+        entries.map_while(Result::ok).filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
     Ok((!found.is_empty()).then_some(found))
 }
 
@@ -241,7 +238,8 @@ mod tests {
 
     #[test]
     fn a_mapping_line_is_taken_apart() {
-        let line = b"5581c0c00000-5581c0c05000 r-xp 00002000 fe:01 1835021                    /usr/bin/my cat";
+        let line =
+            b"5581c0c00000-5581c0c05000 r-xp 00002000 fe:01 1835021                    /usr/bin/my cat";
         let mapping = code_mapping(line).unwrap();
         assert_eq!(mapping.start, 0x5581_c0c0_0000);
         assert_eq!(mapping.end, 0x5581_c0c0_5000);
@@ -271,7 +269,9 @@ mod tests {
         assert_eq!(code_mapping(b"1000-2000 r--p 0 00:01 7 /lib/a.so"), None);
         assert_eq!(code_mapping(b"7fff0000-7fff1000 r-xp 00000000 00:00 0   [vdso]"), None);
         assert_eq!(code_mapping(b"1000-2000 r-xp 00000000 00:00 0 "), None);
-        for broken in [&b""[..], b"x", b"1000 r-xp", b"1000-2000 r-xp 0 0001 7 /a", b"z-2000 r-xp 0 00:01 7 /a"] {
+        for broken in
+            [&b""[..], b"x", b"1000 r-xp", b"1000-2000 r-xp 0 0001 7 /a", b"z-2000 r-xp 0 00:01 7 /a"]
+        {
             assert_eq!(code_mapping(broken), None);
         }
     }

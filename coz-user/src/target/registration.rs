@@ -4,13 +4,16 @@
 //! Anybody can connect to an abstract socket whose name he learns. So a client is known by what the kernel
 //! says of it, not by what it says; it gets one question, of one size, and little time.
 
-use std::io;
-use std::mem::{offset_of, size_of};
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::io::{self, IoSlice};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
 use std::time::Duration;
 
 use coz_common::abi::{ABI_VERSION, HELLO_REGISTER, HELLO_SHIM, Hello, Welcome};
+use nix::sys::socket::{
+    AddressFamily, Backlog, ControlMessage, MsgFlags, SockFlag, SockType, UnixAddr, accept4, bind,
+    getsockopt, listen, recv, sendmsg, socket, sockopt::PeerCredentials,
+};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::task::JoinSet;
@@ -39,6 +42,16 @@ pub trait Registrar: Send + Sync + 'static {
     fn shim(&self, pid: u32) -> Option<(Welcome, Arc<OwnedFd>)>;
 }
 
+impl<R: Registrar> Registrar for Arc<R> {
+    fn register(&self, pid: u32, hello: Hello) -> Option<Registration> {
+        (**self).register(pid, hello)
+    }
+
+    fn shim(&self, pid: u32) -> Option<(Welcome, Arc<OwnedFd>)> {
+        (**self).shim(pid)
+    }
+}
+
 /// The controller's end of the socket. Gone when dropped: programs that start afterwards run unprofiled.
 #[derive(Debug)]
 pub struct Listener {
@@ -53,20 +66,10 @@ impl Listener {
     /// No descriptors left, or no Unix sockets.
     pub fn bind() -> io::Result<(Self, String)> {
         let name = format!("coz-bpf-{:032x}", rand::random::<u128>());
-        // SAFETY: a descriptor that is not negative is new and ours; the address lives through the call.
-        let socket = unsafe {
-            let kind = libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
-            let socket = OwnedFd::from_raw_fd(checked(libc::socket(libc::AF_UNIX, kind, 0))?);
-            let mut address: libc::sockaddr_un = std::mem::zeroed();
-            address.sun_family = libc::AF_UNIX as libc::sa_family_t;
-            for (to, from) in address.sun_path[1..].iter_mut().zip(name.bytes()) {
-                *to = from as libc::c_char;
-            }
-            let length = (offset_of!(libc::sockaddr_un, sun_path) + 1 + name.len()) as libc::socklen_t;
-            checked(libc::bind(socket.as_raw_fd(), (&raw const address).cast(), length))?;
-            checked(libc::listen(socket.as_raw_fd(), CLIENTS as libc::c_int))?;
-            socket
-        };
+        let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
+        let socket = socket(AddressFamily::Unix, SockType::SeqPacket, flags, None)?;
+        bind(socket.as_raw_fd(), &UnixAddr::new_abstract(name.as_bytes())?)?;
+        listen(&socket, Backlog::new(CLIENTS as i32)?)?;
         Ok((Self { socket: readable(socket)? }, name))
     }
 
@@ -94,27 +97,14 @@ impl Listener {
     }
 }
 
-fn checked(result: libc::c_int) -> io::Result<libc::c_int> {
-    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
-}
-
 fn readable(fd: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
     // SAFETY: an owned descriptor stays open and the same for as long as it is owned.
     Ok(unsafe { AsyncFd::register_with_interest(fd, Interest::READABLE) }?)
 }
 
 async fn accept(listener: &AsyncFd<OwnedFd>) -> io::Result<OwnedFd> {
-    let flags = libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
-    listener
-        .async_io(Interest::READABLE, |fd| {
-            // SAFETY: no address is asked for; a descriptor that is not negative is new and ours.
-            unsafe {
-                let null = std::ptr::null_mut();
-                let fd = checked(libc::accept4(fd.as_raw_fd(), null, std::ptr::null_mut(), flags))?;
-                Ok(OwnedFd::from_raw_fd(fd))
-            }
-        })
-        .await
+    let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
+    listener.async_io(Interest::READABLE, |fd| Ok(accept4(fd, flags)?)).await
 }
 
 async fn answer(client: OwnedFd, registrar: &impl Registrar) -> io::Result<()> {
@@ -139,56 +129,176 @@ async fn answer(client: OwnedFd, registrar: &impl Registrar) -> io::Result<()> {
 
 /// Process id of who connected, as this process's pid namespace sees it.
 fn peer(client: &OwnedFd) -> io::Result<u32> {
-    let mut credentials = libc::ucred { pid: 0, uid: 0, gid: 0 };
-    let mut length = size_of::<libc::ucred>() as libc::socklen_t;
-    // SAFETY: the kernel writes one ucred.
-    checked(unsafe {
-        let value = (&raw mut credentials).cast();
-        libc::getsockopt(client.as_raw_fd(), libc::SOL_SOCKET, libc::SO_PEERCRED, value, &raw mut length)
-    })?;
+    let pid = getsockopt(client, PeerCredentials)?.pid();
     // 0: a process that our namespace does not see.
-    u32::try_from(credentials.pid).ok().filter(|&pid| pid != 0).ok_or(io::ErrorKind::NotFound.into())
+    u32::try_from(pid).ok().filter(|&pid| pid != 0).ok_or(io::ErrorKind::NotFound.into())
 }
 
 fn receive(client: &OwnedFd) -> io::Result<Hello> {
-    let mut hello = Hello::default();
-    // SAFETY: the kernel writes at most one Hello, in which every bit pattern is valid. Descriptors that the
-    // client sends along find no room and are closed by the kernel.
-    let received = unsafe {
-        let flags = libc::MSG_TRUNC | libc::MSG_DONTWAIT;
-        libc::recv(client.as_raw_fd(), (&raw mut hello).cast(), size_of::<Hello>(), flags)
-    };
-    match usize::try_from(received) {
-        Err(_) => Err(io::Error::last_os_error()),
-        // With MSG_TRUNC: the length that was sent, not what there was room for.
-        Ok(length) if length == size_of::<Hello>() => Ok(hello),
-        Ok(_) => Err(io::ErrorKind::InvalidData.into()),
+    let mut bytes = [0; size_of::<Hello>()];
+    // With MSG_TRUNC it is the length that was sent, not what there was room for. Descriptors that a client
+    // sends along find no room and are closed by the kernel.
+    let length = recv(client.as_raw_fd(), &mut bytes, MsgFlags::MSG_TRUNC | MsgFlags::MSG_DONTWAIT)?;
+    if length != bytes.len() {
+        return Err(io::ErrorKind::InvalidData.into());
     }
+    // SAFETY: as long as a Hello, in which every bit pattern is valid.
+    Ok(unsafe { bytes.as_ptr().cast::<Hello>().read_unaligned() })
 }
 
 fn send(client: &OwnedFd, welcome: Welcome, fds: &[RawFd]) -> io::Result<()> {
-    let mut part =
-        libc::iovec { iov_base: (&raw const welcome).cast_mut().cast(), iov_len: size_of::<Welcome>() };
-    let bytes = size_of_val(fds) as libc::c_uint;
-    // SAFETY: asks for sizes only.
-    let (space, length) = unsafe { (libc::CMSG_SPACE(bytes), libc::CMSG_LEN(bytes)) };
-    let mut control = vec![0u64; (space as usize).div_ceil(size_of::<u64>())];
-    // SAFETY: `control` has the room that CMSG_SPACE asks for, aligned as the header must be; everything that
-    // the message points to lives through the call.
-    let sent = unsafe {
-        let mut message: libc::msghdr = std::mem::zeroed();
-        message.msg_iov = &raw mut part;
-        message.msg_iovlen = 1;
-        if !fds.is_empty() {
-            message.msg_control = control.as_mut_ptr().cast();
-            message.msg_controllen = space as usize;
-            let header = libc::CMSG_FIRSTHDR(&raw const message);
-            (*header).cmsg_level = libc::SOL_SOCKET;
-            (*header).cmsg_type = libc::SCM_RIGHTS;
-            (*header).cmsg_len = length as usize;
-            std::ptr::copy_nonoverlapping(fds.as_ptr(), libc::CMSG_DATA(header).cast(), fds.len());
+    // SAFETY: a struct without padding, read as bytes for as long as it lives.
+    let bytes =
+        unsafe { std::slice::from_raw_parts((&raw const welcome).cast::<u8>(), size_of::<Welcome>()) };
+    let rights = [ControlMessage::ScmRights(fds)];
+    let rights = if fds.is_empty() { &[][..] } else { &rights[..] };
+    let flags = MsgFlags::MSG_NOSIGNAL | MsgFlags::MSG_DONTWAIT;
+    sendmsg::<UnixAddr>(client.as_raw_fd(), &[IoSlice::new(bytes)], rights, flags, None)?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+    use std::sync::Mutex;
+    use std::time::Instant;
+
+    use nix::sys::socket::{ControlMessageOwned, connect, recvmsg, send as send_bytes};
+
+    use super::*;
+
+    const SIGNAL: u32 = 50;
+
+    /// Gives everybody what he asks for, if `willing`.
+    struct Giver {
+        willing: bool,
+        seen: Arc<Mutex<Vec<u32>>>,
+    }
+
+    fn file() -> Arc<OwnedFd> {
+        Arc::new(File::open("/dev/null").expect("/dev/null").into())
+    }
+
+    impl Registrar for Giver {
+        fn register(&self, pid: u32, _: Hello) -> Option<Registration> {
+            self.seen.lock().unwrap().push(pid);
+            let maps = [file(), file(), file(), file(), file()];
+            self.willing.then_some(Registration { welcome: welcome(), maps })
         }
-        libc::sendmsg(client.as_raw_fd(), &raw const message, libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT)
-    };
-    if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+        fn shim(&self, _: u32) -> Option<(Welcome, Arc<OwnedFd>)> {
+            self.willing.then(|| (welcome(), file()))
+        }
+    }
+
+    fn welcome() -> Welcome {
+        Welcome { abi_version: ABI_VERSION, signal: SIGNAL, pid_namespace: 1, _pad: 0 }
+    }
+
+    fn hello(request: u32) -> [u32; 4] {
+        [ABI_VERSION, request, 0, 0]
+    }
+
+    fn client(name: &str) -> OwnedFd {
+        let fd = socket(AddressFamily::Unix, SockType::SeqPacket, SockFlag::SOCK_CLOEXEC, None).unwrap();
+        connect(fd.as_raw_fd(), &UnixAddr::new_abstract(name.as_bytes()).unwrap()).unwrap();
+        fd
+    }
+
+    /// Signal and number of descriptors of the answer; `None` if the connection was closed instead.
+    fn ask(name: &str, words: &[u32]) -> Option<(u32, usize)> {
+        let client = client(name);
+        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
+        send_bytes(client.as_raw_fd(), &bytes, MsgFlags::empty()).unwrap();
+        answer_to(&client)
+    }
+
+    fn answer_to(client: &OwnedFd) -> Option<(u32, usize)> {
+        let mut bytes = [0; 64];
+        let mut parts = [std::io::IoSliceMut::new(&mut bytes)];
+        let mut space = nix::cmsg_space!([RawFd; 8]);
+        let message =
+            recvmsg::<UnixAddr>(client.as_raw_fd(), &mut parts, Some(&mut space), MsgFlags::empty()).ok()?;
+        if message.bytes == 0 {
+            return None;
+        }
+        assert_eq!(message.bytes, size_of::<Welcome>());
+        let fds = message.cmsgs().unwrap().map(|rights| match rights {
+            ControlMessageOwned::ScmRights(fds) => fds.len(),
+            _ => 0,
+        });
+        let fds = fds.sum();
+        Some((u32::from_ne_bytes(bytes[4..8].try_into().unwrap()), fds))
+    }
+
+    /// Runs `clients` beside a listener; whom the registrar has seen.
+    fn with_listener(willing: bool, clients: impl FnOnce(&str) + Send + 'static) -> Vec<u32> {
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let giver = Giver { willing, seen: Arc::clone(&seen) };
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let (listener, name) = Listener::bind().unwrap();
+            tokio::select! {
+                () = listener.serve(giver) => {}
+                done = tokio::task::spawn_blocking(move || clients(&name)) => done.unwrap(),
+            }
+        });
+        std::mem::take(&mut seen.lock().unwrap())
+    }
+
+    #[test]
+    fn a_program_gets_the_maps_and_is_known_by_its_pid() {
+        let seen = with_listener(true, |name| {
+            assert_eq!(ask(name, &hello(HELLO_REGISTER)), Some((SIGNAL, 5)));
+            assert_eq!(ask(name, &hello(HELLO_SHIM)), Some((SIGNAL, 1)));
+        });
+        assert_eq!(seen, [std::process::id()]);
+    }
+
+    #[test]
+    fn who_is_refused_hears_so() {
+        with_listener(false, |name| {
+            assert_eq!(ask(name, &hello(HELLO_REGISTER)), Some((0, 0)));
+            assert_eq!(ask(name, &hello(HELLO_SHIM)), Some((0, 0)));
+        });
+    }
+
+    #[test]
+    fn nonsense_ends_the_connection_and_no_other() {
+        let seen = with_listener(true, |name| {
+            let [version, request, ..] = hello(HELLO_REGISTER);
+            for words in [
+                &[version + 1, request, 0, 0][..],
+                &[version, 99, 0, 0],
+                &[version, request],
+                &[version, request, 0, 0, 0],
+                &[0; 5000],
+            ] {
+                assert_eq!(ask(name, words), None, "{} words", words.len());
+            }
+            assert_eq!(ask(name, &hello(HELLO_REGISTER)), Some((SIGNAL, 5)));
+        });
+        assert_eq!(seen.len(), 1);
+    }
+
+    #[test]
+    fn the_silent_are_dropped_and_hold_up_nobody() {
+        with_listener(true, |name| {
+            let silent: Vec<OwnedFd> = (0..CLIENTS / 2).map(|_| client(name)).collect();
+            let begun = Instant::now();
+            assert_eq!(ask(name, &hello(HELLO_REGISTER)), Some((SIGNAL, 5)));
+            assert!(begun.elapsed() < PATIENCE, "served beside the silent ones");
+            drop(client(name));
+            silent.iter().for_each(|client| assert_eq!(answer_to(client), None, "dropped in the end"));
+        });
+    }
+
+    #[test]
+    fn names_differ_and_fit_the_shim() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let (a, b) = (Listener::bind().unwrap().1, Listener::bind().unwrap().1);
+            assert_ne!(a, b);
+            assert!(a.len() <= 107);
+        });
+    }
 }

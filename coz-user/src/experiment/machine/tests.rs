@@ -31,7 +31,7 @@ fn running(config: MachineConfig) -> Machine {
     let mut m = machine(config);
     m.on(Event::PointsKnown, ms(0));
     m.on(Event::TableReady, ms(0));
-    let actions = m.on(Event::LinesSeen(vec![(LINE, 3)]), ms(1));
+    let actions = m.on(Event::LinesSeen(vec![(LINE, 60)]), ms(1));
     assert!(matches!(actions[..], [Action::Begin(_), Action::TakeSnapshot { line: LINE }]), "{actions:?}");
     m.on(snapshot(ms(1), 0, Nanos(0)), ms(1));
     m
@@ -53,7 +53,7 @@ fn an_experiment_waits_for_lines_and_points() {
     assert_eq!(m.on(Event::PointsKnown, ms(2)), poll(2));
     assert_eq!(m.on(Event::LinesSeen(vec![]), ms(2)), [], "asking again at once would never end");
     assert_eq!(m.on(Event::Tick, ms(22)), poll(22));
-    let begin = m.on(Event::LinesSeen(vec![(LINE, 1)]), ms(22));
+    let begin = m.on(Event::LinesSeen(vec![(LINE, 60)]), ms(22));
     let [Action::Begin(begin), Action::TakeSnapshot { line: LINE }] = begin[..] else { panic!("{begin:?}") };
     assert_eq!((begin.line, begin.epoch, begin.length, begin.deadline), (LINE, 1, ms(300), ms(2022)));
 }
@@ -78,7 +78,7 @@ fn the_deadline_is_short_and_renewed() {
     let mut m = machine(MachineConfig { length: ms(5_000), ..MachineConfig::default() });
     m.on(Event::TableReady, ms(0));
     m.on(Event::PointsKnown, ms(0));
-    m.on(Event::LinesSeen(vec![(LINE, 3)]), ms(0));
+    m.on(Event::LinesSeen(vec![(LINE, 60)]), ms(0));
     assert_eq!(m.on(snapshot(ms(0), 0, Nanos(0)), ms(0)), [Action::SetTimer(RENEW)]);
     assert_eq!(
         m.on(Event::Tick, ms(500)),
@@ -138,7 +138,7 @@ fn an_end_before_the_first_snapshot_is_a_truncated_experiment_too() {
     let mut m = machine(MachineConfig::default());
     m.on(Event::TableReady, ms(0));
     m.on(Event::PointsKnown, ms(0));
-    m.on(Event::LinesSeen(vec![(LINE, 3)]), ms(0));
+    m.on(Event::LinesSeen(vec![(LINE, 60)]), ms(0));
     assert_eq!(m.on(Event::TargetExited, ms(0)), [Action::End]);
     let actions = m.on(snapshot(ms(1), 3, Nanos(0)), ms(1));
     assert_eq!((recorded(&actions).wall(), recorded(&actions).invalid), (Nanos(0), Some(Why::Truncated)));
@@ -152,7 +152,7 @@ fn after_the_duration_nothing_begins_and_the_run_goes_on() {
     let actions = m.on(snapshot(ms(100), 40, Nanos(0)), ms(101));
     assert_eq!((actions.len(), recorded(&actions).invalid), (1, Some(Why::Interrupted)));
     assert_eq!(m.on(Event::Tick, ms(5_000)), []);
-    assert_eq!(m.on(Event::LinesSeen(vec![(LINE, 9)]), ms(5_000)), []);
+    assert_eq!(m.on(Event::LinesSeen(vec![(LINE, 60)]), ms(5_000)), []);
     assert_eq!(m.on(Event::TargetExited, ms(9_000)), [Action::Finish]);
 }
 
@@ -170,7 +170,7 @@ fn ctrl_c_finishes_without_waiting_for_the_target() {
 fn without_points_the_run_is_one_baseline() {
     let mut m = machine(MachineConfig::default());
     m.on(Event::TableReady, ms(0));
-    assert_eq!(m.on(Event::LinesSeen(vec![(LINE, 3)]), ms(5)), []);
+    assert_eq!(m.on(Event::LinesSeen(vec![(LINE, 60)]), ms(5)), []);
     assert_eq!(m.on(Event::TargetExited, ms(900)), [Action::TakeSnapshot { line: LineId::NONE }]);
     let actions = m.on(Event::Snapshot(Snapshot { at: ms(901), ..Snapshot::default() }), ms(901));
     let e = recorded(&actions);
@@ -193,7 +193,7 @@ fn a_run_that_was_interrupted_is_no_whole_run() {
 fn a_point_that_appears_while_it_runs_starts_the_experiments() {
     let mut m = machine(MachineConfig::default());
     m.on(Event::TableReady, ms(0));
-    m.on(Event::LinesSeen(vec![(LINE, 3)]), ms(5));
+    m.on(Event::LinesSeen(vec![(LINE, 60)]), ms(5));
     assert!(matches!(m.on(Event::PointsKnown, ms(700))[..], [Action::Begin(_), _]));
 }
 

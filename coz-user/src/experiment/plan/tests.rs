@@ -23,7 +23,7 @@ fn nothing_is_chosen_before_a_line_was_sampled() {
     assert_eq!(plan.choose(), None);
     plan.observe(&[(LineId::NONE, 100), (A, 0)], seconds(1));
     assert_eq!(plan.choose(), None, "samples outside the scope choose nothing");
-    plan.observe(&[(A, 1)], seconds(1));
+    plan.observe(&[(A, 60)], seconds(1));
     assert_eq!(plan.choose().map(|c| c.line), Some(A));
 }
 
@@ -48,7 +48,7 @@ fn lines_come_in_proportion_to_their_samples() {
 #[test]
 fn half_are_baselines_and_each_speedup_has_one_beside_it() {
     let mut plan = Plan::new(3, Lines::Sampled, &all_levels());
-    plan.observe(&[(A, 3), (B, 1)], seconds(1));
+    plan.observe(&[(A, 300), (B, 100)], seconds(1));
     let mut first = 0;
     for pair in choices(&mut plan, 4_000).chunks(2) {
         assert_eq!((pair[0].line, pair[0].round), (pair[1].line, pair[1].round));
@@ -61,7 +61,7 @@ fn half_are_baselines_and_each_speedup_has_one_beside_it() {
 #[test]
 fn every_speedup_is_equally_likely() {
     let mut plan = Plan::new(3, Lines::Sampled, &all_levels());
-    plan.observe(&[(A, 1)], seconds(1));
+    plan.observe(&[(A, 60)], seconds(1));
     let drawn = choices(&mut plan, 4_000);
     for level in all_levels().into_iter().filter(|s| !s.is_baseline()) {
         let n = drawn.iter().filter(|c| c.speedup == level).count();
@@ -73,7 +73,7 @@ fn every_speedup_is_equally_likely() {
 fn the_first_round_of_a_line_suffices_to_show_it_and_spans_the_range() {
     for seed in 0..50 {
         let mut plan = Plan::new(seed, Lines::Sampled, &all_levels());
-        plan.observe(&[(A, 1)], seconds(1));
+        plan.observe(&[(A, 60)], seconds(1));
         let round = choices(&mut plan, 2 * FIRST_PAIRS);
         assert!(round.iter().all(|c| c.round == 1));
         let bands: BTreeSet<_> = round
@@ -107,7 +107,7 @@ fn without_a_speedup_there_are_baselines_only() {
 fn the_same_seed_chooses_the_same() {
     let run = |seed| {
         let mut plan = Plan::new(seed, Lines::Sampled, &all_levels());
-        plan.observe(&[(A, 3), (B, 1)], seconds(1));
+        plan.observe(&[(A, 300), (B, 100)], seconds(1));
         choices(&mut plan, 100)
     };
     assert_eq!(run(11), run(11));
@@ -139,7 +139,7 @@ fn lines_that_stopped_running_are_forgotten() {
 #[test]
 fn samples_are_wanted_only_where_a_line_is_to_be_drawn() {
     let mut plan = Plan::new(2, Lines::Sampled, &all_levels());
-    plan.observe(&[(A, 1)], seconds(1));
+    plan.observe(&[(A, 60)], seconds(1));
     assert!(plan.wants_samples());
     choices(&mut plan, 1);
     assert!(!plan.wants_samples(), "within a round the line is settled");
@@ -155,4 +155,32 @@ fn a_deck_holds_each_level_once() {
         deck.sort_unstable();
         assert_eq!(deck, levels);
     }
+}
+
+#[test]
+fn the_first_choice_waits_until_something_is_known() {
+    let mut plan = Plan::new(1, Lines::Sampled, &all_levels());
+    plan.observe(&[(LineId(1), 3)], Nanos(1_000_000));
+    assert_eq!(plan.choose(), None, "three samples of a program that has just started say nothing");
+    plan.observe(&[(LineId(2), 60)], Nanos(100_000_000));
+    assert!(plan.choose().is_some());
+}
+
+#[test]
+fn a_program_that_hardly_runs_is_not_waited_for_for_ever() {
+    let mut plan = Plan::new(1, Lines::Sampled, &all_levels());
+    plan.observe(&[(LineId(1), 1)], Nanos(1_000_000));
+    plan.observe(&[(LineId(1), 1)], Nanos(1_002_000_000));
+    assert_eq!(plan.choose().map(|choice| choice.line), Some(LineId(1)));
+}
+
+#[test]
+fn a_line_that_has_stopped_running_does_not_use_up_its_round() {
+    let mut plan = Plan::new(1, Lines::Sampled, &all_levels());
+    plan.observe(&[(LineId(1), 60)], Nanos(1));
+    let round = plan.choose().map(|choice| choice.round);
+    plan.ended(0);
+    assert_eq!(plan.choose().map(|choice| choice.round), round, "once can be chance");
+    plan.ended(0);
+    assert!(plan.wants_samples(), "twice is not");
 }

@@ -23,7 +23,7 @@ pub struct Profile {
     pub experiments: Vec<Recorded>,
     /// The samples of every line, summed over the runs.
     pub samples: Vec<Samples>,
-    /// The end of the last run; `None` when it was killed.
+    /// The end of the last run, its time that of all runs; `None` when it was killed.
     pub runtime: Option<Runtime>,
     /// Whether the file ends within a record.
     pub truncated: bool,
@@ -181,6 +181,8 @@ struct Builder {
     /// Samples of the present run: coz repeats its running totals, so the last record of a line counts.
     run_samples: HashMap<String, usize>,
     ended: bool,
+    /// Time of the runs before the present one.
+    earlier: u64,
 }
 
 impl Builder {
@@ -191,7 +193,7 @@ impl Builder {
             Record::Startup(startup) => {
                 self.profile.startup = startup;
                 self.profile.runs += 1;
-                self.profile.runtime = None;
+                self.earlier = self.profile.runtime.take().map_or(self.earlier, |runtime| runtime.time);
                 self.run_samples.clear();
                 self.ended = false;
             }
@@ -207,7 +209,8 @@ impl Builder {
             }
             Record::ThroughputPoint(point) => self.point(PointDelta::ThroughputPoint(point))?,
             Record::LatencyPoint(point) => self.point(PointDelta::LatencyPoint(point))?,
-            Record::Runtime(runtime) => {
+            Record::Runtime(mut runtime) => {
+                runtime.time = runtime.time.saturating_add(self.earlier);
                 self.profile.runtime = Some(runtime);
                 self.ended = true;
             }

@@ -78,8 +78,10 @@ fn sample() -> Vec<u8> {
         &[("a", long, 0), ("", union, 64), ("next", pointer, 256), ("many", many, 320)],
     );
     // A struct with bit fields: `unsigned x:4, y:4; int z;`
-    let fields: Vec<u32> =
-        [("x", 4 << 24), ("y", 4 << 24 | 4), ("z", 32)].iter().flat_map(|&(n, o)| [b.string(n), int, o]).collect();
+    let fields: Vec<u32> = [("x", 4 << 24), ("y", 4 << 24 | 4), ("z", 32)]
+        .iter()
+        .flat_map(|&(n, o)| [b.string(n), int, o])
+        .collect();
     b.add("bits", kind::STRUCT, 1 << 31 | 3, 8, &fields);
     b.finish()
 }

@@ -62,7 +62,7 @@ impl fmt::Display for SearchError {
             Self::NotAFile(path) => write!(f, "{}: is not a regular file", path.display()),
             Self::NotExecutable(path) => {
                 let path = path.display();
-                write!(f, "{path}: may not be executed by this user; `chmod +x {path}` allows it")
+                write!(f, "{path}: may not be executed by this user; if it is a program, `chmod +x {path}`")
             }
             Self::Unreachable(path, reason) => write!(f, "{}: {reason}", path.display()),
         }

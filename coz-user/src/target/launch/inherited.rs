@@ -98,9 +98,8 @@ mod tests {
         assert!(Inherited::was_recorded());
         let mut now = KernelAction { handler: 0, flags: 0, restorer: 0, mask: 0 };
         // SAFETY: asks only; `now` has the kernel's layout and outlives the call.
-        let result = unsafe {
-            libc::syscall(libc::SYS_rt_sigaction, libc::SIGPIPE, 0usize, &raw mut now, SET_SIZE)
-        };
+        let result =
+            unsafe { libc::syscall(libc::SYS_rt_sigaction, libc::SIGPIPE, 0usize, &raw mut now, SET_SIZE) };
         // Rust's runtime has come to ignore SIGPIPE; cargo, our caller, passed it on as the default.
         assert_eq!((result, now.handler), (0, libc::SIG_IGN));
         assert_eq!(Inherited::at_start().ignored & (1 << (libc::SIGPIPE - 1)), 0);

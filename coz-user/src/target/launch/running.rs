@@ -75,7 +75,9 @@ impl Running {
             self.watch = Some(Watch { end, child_signals: signal(SignalKind::child())? });
         }
         loop {
-            if let Some(change) = self.look(libc::WNOHANG | libc::WEXITED | libc::WSTOPPED | libc::WCONTINUED)? {
+            if let Some(change) =
+                self.look(libc::WNOHANG | libc::WEXITED | libc::WSTOPPED | libc::WCONTINUED)?
+            {
                 return Ok(change);
             }
             let Some(watch) = &mut self.watch else { continue };

@@ -76,12 +76,12 @@ fn an_experiment_whose_points_were_lost_does_not_count() {
     let text = String::from_utf8(text()).unwrap();
     let upto = text.lines().take(3).map(|l| format!("{l}\n")).collect::<String>();
     let end = upto.len() + text.lines().nth(3).unwrap().len() + 1;
-    let profile = parse(text[..end].as_bytes()).unwrap();
+    let profile = parse(&text.as_bytes()[..end]).unwrap();
     let last = profile.experiments.last().unwrap();
     assert_eq!((profile.experiments.len(), last.points.len()), (1, 2));
     assert!(last.experiment.valid, "a whole group counts");
     let next = end + text.lines().nth(4).unwrap().len() + 1;
-    let profile = parse(text[..next].as_bytes()).unwrap();
+    let profile = parse(&text.as_bytes()[..next]).unwrap();
     assert_eq!(profile.experiments.last().unwrap().experiment.why, Some(Why::Truncated));
 }
 
@@ -106,6 +106,7 @@ fn files_of_coz_are_read() {
     let profile = parse(json.as_bytes()).unwrap();
     assert_eq!((profile.runs, profile.experiments.len()), (2, 3));
     assert_eq!(profile.samples[0].count, 16, "running totals are not added up, runs are");
+    assert_eq!(profile.runtime.as_ref().map(|r| r.time), Some(2070));
     let wrapped = &profile.experiments[1].experiment;
     assert_eq!(
         (wrapped.valid, wrapped.why),

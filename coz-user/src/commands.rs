@@ -1,0 +1,98 @@
+//! The commands that need no target: from their configuration to the text that they print.
+
+use std::{fmt::Write as _, sync::Arc};
+
+use anyhow::{Context, Result};
+
+use crate::{
+    cli::{Color, DoctorConfig, Exit, PointsConfig, ReportConfig, Sort, Talk, View},
+    estimate,
+    kernel::doctor,
+    points,
+    report::{self, ReportOptions, Style},
+    symbols::{Module, Scope},
+    target::{binary::Program, identity::Identity},
+};
+
+/// `coz-bpf report`: what belongs on the standard output.
+///
+/// # Errors
+/// The profile can not be read, or a file not written.
+pub fn report(config: &ReportConfig) -> Result<String> {
+    report::run(&ReportOptions {
+        file: config.file.clone(),
+        options: view(&config.view, &config.talk, false),
+        json: config.json,
+        coz: config.coz.clone(),
+        csv: config.csv.clone(),
+        folded: None,
+    })
+}
+
+/// How a report looks, from the options of `run` and `report`.
+#[must_use]
+pub fn view(view: &View, talk: &Talk, standard_error: bool) -> report::Options {
+    report::Options {
+        top: view.top,
+        sort: match view.sort {
+            Sort::Slope => estimate::Sort::Slope,
+            Sort::Effect => estimate::Sort::Effect,
+            Sort::Samples => estimate::Sort::Samples,
+        },
+        all: view.all,
+        min_speedups: u32::try_from(view.min_speedups).ok(),
+        style: Style::of_stream(color(talk.color), standard_error),
+        ..report::Options::default()
+    }
+}
+
+fn color(color: Color) -> report::Color {
+    match color {
+        Color::Auto => report::Color::Auto,
+        Color::Always => report::Color::Always,
+        Color::Never => report::Color::Never,
+    }
+}
+
+/// `coz-bpf points`: a candidate a line.
+///
+/// # Errors
+/// The program is not there, or not an ELF file.
+pub fn points(config: &PointsConfig) -> Result<String> {
+    let identity = Identity::ourselves()?;
+    let path = std::env::var_os("PATH");
+    let program = Program::find(config.program.as_os_str(), path.as_deref(), &identity).map_err(|error| {
+        if error.exit_code() == 127 { Exit::not_found(error.to_string()) } else { Exit::not_executable(error.to_string()) }
+    })?;
+    let (file, _) = program.image().with_context(|| format!("{} is not an ELF program", program.path.display()))?;
+    let module = Arc::new(Module::open(file, &Scope::default(), &config.debug_dirs)?);
+    let filter = config.filter.as_deref().unwrap_or("");
+    let candidates = points::candidates(&module, filter);
+    if candidates.is_empty() {
+        let why = match (filter, module.advice()) {
+            ("", Some(advice)) => advice,
+            ("", None) => "it has no functions of its own".to_owned(),
+            (filter, _) => format!("no function's name or place contains '{filter}'"),
+        };
+        return Err(Exit::failure(format!("{}: no candidates: {why}", file.display())).into());
+    }
+    let width = candidates.iter().map(|candidate| candidate.spec.len()).max().unwrap_or(0).min(60);
+    let mut out = String::new();
+    for candidate in &candidates {
+        let place = candidate.location.as_deref().unwrap_or("");
+        // Writing to a String can not fail.
+        let _ = writeln!(out, "{:width$}  {place}", candidate.spec);
+    }
+    Ok(out)
+}
+
+/// `coz-bpf doctor`: the table, and the exit code.
+#[must_use]
+pub fn doctor(config: &DoctorConfig) -> (String, u8) {
+    let mut checks = doctor::machine();
+    if let Some(program) = &config.program {
+        checks.extend(doctor::program(program.as_os_str()));
+    }
+    let terminal = std::io::IsTerminal::is_terminal(&std::io::stdout());
+    (doctor::render(&checks, config.talk.color.enabled(terminal)), doctor::exit_code(&checks))
+}

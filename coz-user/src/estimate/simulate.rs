@@ -1,0 +1,189 @@
+//! Programs with a known answer, and the profiles that they would give.
+
+use super::Settings;
+use crate::experiment::record::{
+    Experiment, Health, PointDelta, PointKind, PointSpec, Profile, Recorded, Runtime, Samples, Startup,
+    ThroughputPoint,
+};
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+/// CPU time per time, and the effect of a speedup.
+pub(crate) type SimulatedLine = (f64, fn(f64) -> f64);
+
+/// A stretch of the program, in seconds of its undelayed time.
+#[derive(Clone, Debug)]
+pub(crate) struct Phase {
+    pub(crate) seconds: f64,
+    /// Time per visit of the point, seconds.
+    pub(crate) visit: f64,
+    pub(crate) lines: Vec<SimulatedLine>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Program {
+    pub(crate) phases: Vec<Phase>,
+    /// Standard deviation of an experiment's rate, as a share.
+    pub(crate) noise: f64,
+    /// Share of experiments that go wrong, by 20 to 60 points.
+    pub(crate) mishaps: f64,
+    /// Length of an experiment, seconds of wall time.
+    pub(crate) experiment: f64,
+}
+
+pub(crate) const SAMPLE: f64 = 1e-3;
+const COOL_OFF: f64 = 0.05;
+
+pub(crate) fn name(line: usize) -> String {
+    format!("/src/app.c:{}", 10 * (line + 1))
+}
+
+/// Few replicates: tests run unoptimised.
+pub(crate) fn settings() -> Settings {
+    Settings { replicates: 199, ..Settings::default() }
+}
+
+impl Program {
+    /// One phase.
+    pub(crate) fn steady(seconds: f64, lines: Vec<SimulatedLine>) -> Self {
+        let phases = vec![Phase { seconds, visit: 2e-3, lines }];
+        Self { phases, noise: 0.02, mishaps: 0.0, experiment: 0.3 }
+    }
+
+    /// What a real speedup of the line would bring to the whole run.
+    pub(crate) fn truth(&self, line: usize, speedup: f64) -> f64 {
+        let total: f64 = self.phases.iter().map(|p| p.seconds).sum();
+        self.phases.iter().map(|p| p.seconds / total * (p.lines[line].1)(speedup)).sum()
+    }
+
+    /// Runs the program under the profiler.
+    pub(crate) fn profile(&self, seed: u64) -> Profile {
+        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        let count = self.phases[0].lines.len();
+        let (mut wall, mut undelayed) = (0.0_f64, 0.0_f64);
+        let mut counts = vec![0_u64; count];
+        let mut quiet = vec![0_u64; count];
+        let mut experiments = Vec::new();
+        for phase in &self.phases {
+            let mut left = phase.seconds;
+            while left > 0.0 {
+                let mut idle = vec![0; count];
+                sample(&mut rng, phase, COOL_OFF, &mut idle);
+                undelayed += COOL_OFF;
+                wall += COOL_OFF;
+                left -= COOL_OFF;
+                let line = choose(&mut rng, phase);
+                let permille = if rng.random::<bool>() { 0 } else { 50 * rng.random_range(1..=20_u32) };
+                let s = f64::from(permille) / 1000.0;
+                let (share, effect) = phase.lines[line];
+                let remaining = 1.0 - effect(s);
+                let stretch = remaining + s * share;
+                let progress = (self.experiment / stretch).min(left.max(0.0));
+                let whole = progress * stretch >= self.experiment * 0.999;
+                let mut within = vec![0; count];
+                sample(&mut rng, phase, progress, &mut within);
+                let mut rate = 1.0 + self.noise * normal(&mut rng);
+                if rng.random::<f64>() < self.mishaps {
+                    rate *= rng.random_range(0.4..0.8);
+                }
+                let visits = poisson(&mut rng, progress / phase.visit * rate);
+                if permille == 0 {
+                    undelayed += progress;
+                    (0..count).for_each(|i| quiet[i] += within[i]);
+                }
+                (0..count).for_each(|i| {
+                    counts[i] += idle[i] + within[i];
+                    quiet[i] += idle[i];
+                });
+                let nanos = |seconds: f64| (seconds * 1e9) as u64;
+                let experiment = Experiment {
+                    selected: name(line),
+                    speedup: s,
+                    duration: nanos(progress * remaining).max(1),
+                    selected_samples: within[line],
+                    wall: nanos(progress * stretch),
+                    delay: nanos(progress * s * share),
+                    valid: whole,
+                    why: (!whole).then_some(crate::experiment::record::Why::Truncated),
+                    begin: nanos(wall),
+                    selected_weight: nanos(within[line] as f64 * SAMPLE),
+                    samples: within.iter().sum(),
+                    ..Experiment::default()
+                };
+                let point = ThroughputPoint { name: "request".into(), delta: visits };
+                experiments.push(Recorded {
+                    run: 0,
+                    experiment,
+                    points: vec![PointDelta::ThroughputPoint(point)],
+                });
+                wall += progress * stretch;
+                left -= progress;
+            }
+        }
+        let samples = (0..count).map(|i| Samples {
+            location: name(i),
+            count: counts[i],
+            weight_ns: counts[i] * 1_000_000,
+            undelayed_weight_ns: Some(quiet[i] * 1_000_000),
+            function: Some(format!("work_{i}")),
+            file: Some("/src/app.c".into()),
+            line: Some(10 * (i as u32 + 1)),
+        });
+        let health = Health {
+            samples: counts.iter().sum(),
+            undelayed_ns: (undelayed * 1e9) as u64,
+            ..Health::default()
+        };
+        Profile {
+            startup: Startup {
+                version: 1,
+                program: vec!["./app".into(), "--fast".into()],
+                points: vec![PointSpec { name: "request".into(), kind: PointKind::Throughput }],
+                ..Startup::default()
+            },
+            runs: 1,
+            experiments,
+            samples: samples.collect(),
+            runtime: Some(Runtime { time: (wall * 1e9) as u64, health }),
+            truncated: false,
+        }
+    }
+}
+
+fn choose(rng: &mut ChaCha8Rng, phase: &Phase) -> usize {
+    let total: f64 = phase.lines.iter().map(|l| l.0).sum();
+    let mut at = rng.random::<f64>() * total;
+    phase
+        .lines
+        .iter()
+        .position(|l| {
+            at -= l.0;
+            at < 0.0
+        })
+        .unwrap_or(phase.lines.len() - 1)
+}
+
+fn sample(rng: &mut ChaCha8Rng, phase: &Phase, seconds: f64, counts: &mut [u64]) {
+    for (count, line) in counts.iter_mut().zip(&phase.lines) {
+        *count += poisson(rng, line.0 * seconds / SAMPLE);
+    }
+}
+
+pub(crate) fn normal(rng: &mut ChaCha8Rng) -> f64 {
+    let radius = (-2.0 * (1.0 - rng.random::<f64>()).ln()).sqrt();
+    radius * (std::f64::consts::TAU * rng.random::<f64>()).cos()
+}
+
+fn poisson(rng: &mut ChaCha8Rng, mean: f64) -> u64 {
+    if mean > 50.0 {
+        return (mean + mean.sqrt() * normal(rng)).round().max(0.0) as u64;
+    }
+    let (mut n, mut left) = (0, (-mean).exp());
+    let mut product = rng.random::<f64>();
+    while product > left {
+        n += 1;
+        product *= rng.random::<f64>();
+        left = left.max(f64::MIN_POSITIVE);
+    }
+    n
+}

@@ -1,0 +1,48 @@
+//! What the kernel must know of the processes of the profiled set.
+
+use anyhow::{Context, Result};
+use aya::maps::{HashMap, MapError};
+use coz_common::abi::Process;
+
+use super::load::Kernel;
+
+/// A `Process` as aya wants it.
+#[derive(Clone, Copy)]
+#[repr(transparent)]
+struct PodProcess(Process);
+// SAFETY: repr(C), integers only, explicit padding: every bit pattern is a value and no byte is uninitialised.
+unsafe impl aya::Pod for PodProcess {}
+
+impl Kernel {
+    /// Says what is known of a process.
+    ///
+    /// # Errors
+    /// Where the map refuses it.
+    pub fn set_process(&mut self, tgid: u32, process: &Process) -> Result<()> {
+        let mut map: HashMap<_, u32, PodProcess> =
+            HashMap::try_from(self.ebpf.map_mut("PROCESSES").context("no map PROCESSES")?)?;
+        map.insert(tgid, PodProcess(*process), 0).with_context(|| format!("cannot register process {tgid}"))
+    }
+
+    /// What the kernel knows of a process; `None` if it is not of the set.
+    ///
+    /// # Errors
+    /// Where the map can not be read.
+    pub fn process(&self, tgid: u32) -> Result<Option<Process>> {
+        let map: HashMap<_, u32, PodProcess> =
+            HashMap::try_from(self.ebpf.map("PROCESSES").context("no map PROCESSES")?)?;
+        match map.get(&tgid, 0) {
+            Ok(process) => Ok(Some(process.0)),
+            Err(MapError::KeyNotFound) => Ok(None),
+            Err(error) => Err(error).with_context(|| format!("cannot read what is known of process {tgid}")),
+        }
+    }
+
+    /// Forgets a process that has ended.
+    pub fn forget_process(&mut self, tgid: u32) {
+        if let Some(Ok(mut map)) = self.ebpf.map_mut("PROCESSES").map(HashMap::<_, u32, PodProcess>::try_from) {
+            // It may never have been known.
+            let _ = map.remove(&tgid);
+        }
+    }
+}

@@ -1,0 +1,191 @@
+//! `report --json`: everything, for programs.
+
+use super::health;
+use crate::{
+    estimate::{Estimate, Hidden, Level, Line, Sampled, Verdict},
+    experiment::record::{PointKind, Profile, Why},
+};
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+#[derive(Serialize)]
+struct Report<'a> {
+    program: &'a [String],
+    points: Vec<Point<'a>>,
+    lines: Vec<JsonLine<'a>>,
+    health: Health<'a>,
+    overhead: Overhead,
+    experiments: usize,
+    samples: Vec<JsonSamples<'a>>,
+}
+
+#[derive(Serialize)]
+struct Point<'a> {
+    name: &'a str,
+    kind: PointKind,
+    visits: u64,
+}
+
+#[derive(Serialize)]
+struct JsonLine<'a> {
+    location: &'a str,
+    function: Option<&'a str>,
+    samples: u64,
+    share: f64,
+    point: &'a str,
+    curve: Vec<JsonLevel>,
+    max_effect: Option<f64>,
+    slope: Option<f64>,
+    slope_low: Option<f64>,
+    slope_high: Option<f64>,
+    verdict: Verdict,
+    phase_factor: f64,
+    /// The fitted effect at the quarters.
+    summary: Vec<JsonLevel>,
+    experiments: usize,
+    outliers: usize,
+    /// Probability of such a slope if the truth were zero.
+    chance: Option<f64>,
+    /// Why the terminal report leaves it out.
+    hidden: Option<&'static str>,
+}
+
+#[derive(Serialize)]
+struct JsonLevel {
+    speedup: f64,
+    effect: f64,
+    low: Option<f64>,
+    high: Option<f64>,
+    experiments: usize,
+    visits: u64,
+}
+
+#[derive(Serialize)]
+struct Health<'a> {
+    samples: u64,
+    lost_samples: u64,
+    signals_sent: u64,
+    signals_failed: u64,
+    owed_ns: u64,
+    paid_ns: u64,
+    unpaid_ns: u64,
+    runqueue_share: f64,
+    steal_share: f64,
+    discarded_experiments: usize,
+    warnings: Vec<String>,
+    discarded_by: &'a BTreeMap<Why, usize>,
+    notices: &'a [String],
+    truncated: bool,
+}
+
+#[derive(Serialize)]
+struct Overhead {
+    startup_ns: u64,
+    sampling_ns: u64,
+    delay_ns: u64,
+    probe_ns: u64,
+}
+
+#[derive(Serialize)]
+struct JsonSamples<'a> {
+    location: &'a str,
+    function: Option<&'a str>,
+    samples: u64,
+    share: f64,
+}
+
+impl From<&Level> for JsonLevel {
+    fn from(level: &Level) -> Self {
+        Self {
+            speedup: f64::from(level.permille) / 1000.0,
+            effect: level.effect,
+            low: level.low,
+            high: level.high,
+            experiments: level.experiments,
+            visits: level.visits,
+        }
+    }
+}
+
+impl<'a> From<&'a Line> for JsonLine<'a> {
+    fn from(line: &'a Line) -> Self {
+        Self {
+            location: &line.location,
+            function: line.function.as_deref(),
+            samples: line.samples,
+            share: line.share,
+            point: &line.point,
+            curve: line.curve.iter().map(JsonLevel::from).collect(),
+            max_effect: line.max_effect,
+            slope: line.slope.map(|s| s.value),
+            slope_low: line.slope.and_then(|s| s.low),
+            slope_high: line.slope.and_then(|s| s.high),
+            verdict: line.verdict,
+            phase_factor: line.phase_factor,
+            summary: line.summary.iter().map(JsonLevel::from).collect(),
+            experiments: line.experiments,
+            outliers: line.outliers,
+            chance: line.chance,
+            hidden: line.hidden.map(|hidden| match hidden {
+                Hidden::NoBaseline => "no-baseline",
+                Hidden::FewSpeedups => "few-speedups",
+            }),
+        }
+    }
+}
+
+impl<'a> From<&'a Sampled> for JsonSamples<'a> {
+    fn from(sampled: &'a Sampled) -> Self {
+        Self {
+            location: &sampled.samples.location,
+            function: sampled.samples.function.as_deref(),
+            samples: sampled.samples.count,
+            share: sampled.share,
+        }
+    }
+}
+
+/// The report as one JSON object, indented, with a new line at its end. Nothing is hidden; numbers that are not
+/// known are `null`.
+#[must_use]
+pub fn text(profile: &Profile, estimate: &Estimate) -> String {
+    let none = crate::experiment::record::Health::default();
+    let recorded = profile.runtime.as_ref().map_or(&none, |runtime| &runtime.health);
+    let report = Report {
+        program: &profile.startup.program,
+        points: estimate
+            .points
+            .iter()
+            .map(|p| Point { name: &p.name, kind: p.kind, visits: p.visits })
+            .collect(),
+        lines: estimate.lines.iter().map(JsonLine::from).collect(),
+        health: Health {
+            samples: recorded.samples,
+            lost_samples: recorded.lost_samples,
+            signals_sent: recorded.signals_sent,
+            signals_failed: recorded.signals_failed,
+            owed_ns: recorded.owed_ns,
+            paid_ns: recorded.paid_ns,
+            unpaid_ns: recorded.unpaid_ns,
+            runqueue_share: recorded.runqueue_share,
+            steal_share: recorded.steal_share,
+            discarded_experiments: estimate.discarded.values().sum(),
+            warnings: health::warnings(profile, estimate).iter().map(ToString::to_string).collect(),
+            discarded_by: &estimate.discarded,
+            notices: &recorded.notices,
+            truncated: profile.truncated,
+        },
+        overhead: Overhead {
+            startup_ns: recorded.startup_ns,
+            sampling_ns: recorded.sampling_ns,
+            delay_ns: recorded.delay_ns,
+            probe_ns: recorded.probe_ns,
+        },
+        experiments: estimate.counted,
+        samples: estimate.samples.iter().map(JsonSamples::from).collect(),
+    };
+    // Only maps with keys that are no strings, or a failing writer, could make this fail: there are none.
+    let mut text = serde_json::to_string_pretty(&report).unwrap_or_default();
+    text.push('\n');
+    text
+}

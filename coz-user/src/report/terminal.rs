@@ -1,0 +1,133 @@
+//! The report for a terminal.
+
+mod health_text;
+mod spark;
+mod table;
+
+use super::{Options, names, source::Sources, why_empty};
+use crate::{
+    estimate::{Estimate, Line},
+    experiment::record::{END_TO_END, PointKind, Profile},
+};
+use std::fmt;
+
+/// The whole report; its `Display` is the text.
+#[derive(Debug)]
+pub struct Report<'a> {
+    /// What was read.
+    pub profile: &'a Profile,
+    /// What follows from it.
+    pub estimate: &'a Estimate,
+    /// What to show.
+    pub options: &'a Options,
+    /// Whether lines with too few data are shown too.
+    pub shows_hidden: bool,
+}
+
+/// How many lines are listed by their samples alone.
+const LISTED: usize = 10;
+
+impl fmt::Display for Report<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.title(f)?;
+        let mut sources = Sources::default();
+        match why_empty::explain(self.profile, self.estimate, self.shows_hidden) {
+            Some(why) => {
+                writeln!(f, "\n{}", table::wrapped(&why, "", self.options.style.width))?;
+                self.where_samples_fall(f, &mut sources)?;
+            }
+            None => {
+                for point in &self.estimate.points {
+                    self.point(f, &point.name, point.kind, &mut sources)?;
+                }
+            }
+        }
+        health_text::write(f, self)
+    }
+}
+
+impl Report<'_> {
+    fn title(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let program = names::clean(&self.profile.startup.program.join(" "));
+        let program = if program.is_empty() { "profile" } else { program.as_str() };
+        writeln!(f, "{}", names::head(program, self.options.style.width))?;
+        let mut parts = vec![plural(self.estimate.counted, "experiment")];
+        if let Some(runtime) = &self.profile.runtime {
+            parts.push(format!("{:.1} s", runtime.time as f64 / 1e9));
+        }
+        for point in &self.estimate.points {
+            let visits = plural(point.visits as usize, "visit");
+            parts.push(format!("{visits} of {}", names::head(&names::clean(&point.name), 40)));
+        }
+        writeln!(f, "{}", table::wrapped(&parts.join(", "), "", self.options.style.width))
+    }
+
+    fn point(
+        &self,
+        f: &mut fmt::Formatter<'_>,
+        name: &str,
+        kind: PointKind,
+        sources: &mut Sources,
+    ) -> fmt::Result {
+        let of_point = || self.estimate.lines.iter().filter(|l| l.point == name);
+        let shown: Vec<&Line> =
+            of_point().filter(|l| l.hidden.is_none() || (self.shows_hidden && !l.curve.is_empty())).collect();
+        let hidden = of_point().count() - shown.len();
+        if shown.is_empty() {
+            return Ok(());
+        }
+        let saved = match kind {
+            _ if name == END_TO_END => "the running time".to_owned(),
+            PointKind::Throughput => format!("the time per visit of {}", names::clean(name)),
+            PointKind::Latency => format!("the latency of {}", names::clean(name)),
+        };
+        let intro = format!(
+            "Share of {saved} that would be saved if a line took 25, 50, 100 % less time, with 95 % intervals:"
+        );
+        writeln!(f, "\n{}", table::wrapped(&intro, "", self.options.style.width))?;
+        let top = if self.options.top == 0 { shown.len() } else { self.options.top.min(shown.len()) };
+        writeln!(f, "{}", table::lines(&shown[..top], self.options, sources))?;
+        let mut more = Vec::new();
+        if top < shown.len() {
+            more.push(format!("{} further down (--top {})", plural(shown.len() - top, "line"), shown.len()));
+        }
+        if hidden > 0 {
+            more.push(format!("{} with too few data (--all)", plural(hidden, "line")));
+        }
+        match more.is_empty() {
+            true => Ok(()),
+            false => {
+                let text = format!("Not shown: {}", more.join(", "));
+                writeln!(f, "{}", table::wrapped(&text, "", self.options.style.width))
+            }
+        }
+    }
+
+    fn where_samples_fall(&self, f: &mut fmt::Formatter<'_>, sources: &mut Sources) -> fmt::Result {
+        let most: Vec<_> =
+            self.estimate.samples.iter().filter(|s| s.samples.count > 0).take(LISTED).collect();
+        match most.is_empty() {
+            true => Ok(()),
+            false => {
+                writeln!(f, "\nWhere the samples fall:\n{}", table::samples(&most, self.options, sources))
+            }
+        }
+    }
+}
+
+/// `1 line`, `2 lines`, `12,345 lines`.
+fn plural(n: usize, what: &str) -> String {
+    format!("{} {what}{}", thousands(n), if n == 1 { "" } else { "s" })
+}
+
+fn thousands(n: usize) -> String {
+    let digits = n.to_string();
+    let mut out = String::new();
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}

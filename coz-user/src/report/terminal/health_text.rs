@@ -1,0 +1,52 @@
+//! The end of the report: what it cost, and what to beware of.
+
+use super::{Report, plural, table::wrapped};
+use crate::report::{health, names};
+use std::fmt;
+
+pub(super) fn write(f: &mut fmt::Formatter<'_>, report: &Report<'_>) -> fmt::Result {
+    let width = report.options.style.width;
+    let warnings = health::warnings(report.profile, report.estimate);
+    if !warnings.is_empty() {
+        writeln!(f, "\n{}", heading("Beware", "33", report))?;
+        for warning in &warnings {
+            writeln!(f, "  - {}", wrapped(&warning.to_string(), "    ", width))?;
+        }
+    }
+    let notices = report.profile.runtime.iter().flat_map(|r| &r.health.notices);
+    for (i, notice) in notices.enumerate() {
+        if i == 0 {
+            writeln!(f, "\n{}", heading("Note", "1", report))?;
+        }
+        writeln!(f, "  - {}", wrapped(&names::clean(notice), "    ", width))?;
+    }
+    if let Some(line) = summary(report) {
+        writeln!(f, "\n{}", wrapped(&line, "", width))?;
+    }
+    Ok(())
+}
+
+fn heading(text: &str, code: &str, report: &Report<'_>) -> String {
+    if report.options.style.color { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
+}
+
+/// One sentence of figures: samples, delays, discarded experiments.
+fn summary(report: &Report<'_>) -> Option<String> {
+    let runtime = report.profile.runtime.as_ref()?;
+    let health = &runtime.health;
+    let attributed = report.estimate.samples.iter().fold(0_u64, |n, s| n.saturating_add(s.samples.count));
+    let mut parts = vec![plural(health.samples.max(attributed) as usize, "sample")];
+    if health.owed_ns > 0 {
+        let paid = 100.0 * health.paid_ns as f64 / health.owed_ns as f64;
+        parts.push(format!("{paid:.0} % of the delays paid"));
+    }
+    if health.delay_ns > 0 {
+        parts.push(format!("delays made the run {:.1} s longer", health.delay_ns as f64 / 1e9));
+    }
+    let discarded: Vec<String> =
+        report.estimate.discarded.iter().map(|(why, n)| format!("{n} {why}")).collect();
+    if !discarded.is_empty() {
+        parts.push(format!("experiments that do not count: {}", discarded.join(", ")));
+    }
+    Some(parts.join("; ") + ".")
+}

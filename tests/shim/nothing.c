@@ -1,0 +1,1 @@
+int coz_test_nothing(void) { return 0; }
