@@ -17,9 +17,17 @@ pub fn explain(profile: &Profile, estimate: &Estimate, shows_hidden: bool) -> Op
     }
     let discarded: usize = estimate.discarded.values().sum();
     let in_scope = estimate.samples.iter().any(|s| s.samples.count > 0);
-    Some(if is_without_points(profile) && in_scope {
+    let took = profile.runtime.as_ref().map(|runtime| runtime.time);
+    let whole = is_without_points(profile);
+    Some(if !in_scope && took.is_some_and(|took| took >= SHORT) {
+        "No sample fell into code that may be selected. Was the program built with debug information (-g), and \
+         are its sources in scope? --scope-source and --scope-binary widen it; `coz-bpf doctor PROGRAM` tells more."
+            .into()
+    } else if whole && in_scope {
         without_points(profile)
-    } else if estimate.counted == 0 && discarded > 0 && !is_without_points(profile) {
+    } else if whole {
+        ended_early(took)
+    } else if estimate.counted == 0 && discarded > 0 {
         all_discarded(estimate, discarded)
     } else if estimate.counted > 0 && estimate.points.is_empty() {
         "No experiment had a progress point. Name what the program is there for with --progress (`coz-bpf points \
@@ -35,20 +43,17 @@ pub fn explain(profile: &Profile, estimate: &Estimate, shows_hidden: bool) -> Op
         )
     } else if estimate.counted > 0 {
         too_few(estimate)
-    } else if !in_scope && profile.runtime.as_ref().is_some_and(|runtime| runtime.time >= SHORT) {
-        "No sample fell into code that may be selected. Was the program built with debug information (-g), and \
-         are its sources in scope? --scope-source and --scope-binary widen it; `coz-bpf doctor PROGRAM` tells more."
-            .into()
     } else {
-        let after = profile
-            .runtime
-            .as_ref()
-            .map_or_else(String::new, |r| format!(" after {:.1} s", r.time as f64 / 1e9));
-        format!(
-            "The program ended{after}, before the first experiment did. Give it more to do, or profile many \
-             short runs with --end-to-end."
-        )
+        ended_early(took)
     })
+}
+
+fn ended_early(took: Option<u64>) -> String {
+    let after = took.map_or_else(String::new, |took| format!(" after {:.1} s", took as f64 / 1e9));
+    format!(
+        "The program ended{after}, before the first experiment did. Give it more to do, or profile many short runs \
+         with --end-to-end."
+    )
 }
 
 /// Whether the program has no progress point at all: the run as a whole is all that there is to tell of.

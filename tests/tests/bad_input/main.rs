@@ -124,7 +124,9 @@ fn truncated_debug_information_is_no_catastrophe() {
         let place = Place::new();
         let path = executable(&place, "app", &files::with_half_of(&program("single"), part));
         let ended = profiled(path, &["--rounds", "1500"]);
-        ended.assert_says(0, &["app has damaged debug information"]);
+        ended.assert_says(0, &["debug information", "main"]);
+        let words = ended.words();
+        assert!(words.contains("damaged") || words.contains("cannot be read"), "{part}:\n{words}");
         assert!(ended.output().starts_with("rounds 1500 "), "{part}: {}", ended.output());
     }
 }
