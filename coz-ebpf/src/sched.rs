@@ -82,11 +82,13 @@ pub fn try_waking(task: Task) {
     let local = match interrupts::waker() {
         Waker::Interrupt => None,
         Waker::Raised { local, epoch } => (epoch == experiment.epoch).then_some(local),
-        Waker::Current => thread::index_of(bpf_get_current_pid_tgid() as u32).and_then(thread::at).map(|mut waker| {
-            let required = waker.catch_up(&experiment, now);
-            waker.charge(&experiment, required);
-            absorbed(waker.slot)
-        }),
+        Waker::Current => {
+            thread::index_of(bpf_get_current_pid_tgid() as u32).and_then(thread::at).map(|mut waker| {
+                let required = waker.catch_up(&experiment, now);
+                waker.charge(&experiment, required);
+                absorbed(waker.slot)
+            })
+        }
     };
     match local {
         Some(local) => {

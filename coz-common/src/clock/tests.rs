@@ -41,7 +41,8 @@ fn epochs_wrap_without_confusion() {
 
 #[test]
 fn a_new_experiment_forgives_everything() {
-    let mut t = KernelSlot { epoch: 6, local: 50, credit: 9, share: 3, share_weight: 4, ..KernelSlot::default() };
+    let mut t =
+        KernelSlot { epoch: 6, local: 50, credit: 9, share: 3, share_weight: 4, ..KernelSlot::default() };
     t.cpu_uncharged = 1 << 40;
     t.blocked_at = 10;
     let paid = TargetSlot { paid: 77, ..TargetSlot::default() };

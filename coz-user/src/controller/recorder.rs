@@ -53,7 +53,12 @@ impl<W: Write> Recorder<W> {
     ///
     /// # Errors
     /// Where they can not be written.
-    pub fn experiment(&mut self, ended: &Experiment, attribution: &Attribution, points: &Points) -> Result<()> {
+    pub fn experiment(
+        &mut self,
+        ended: &Experiment,
+        attribution: &Attribution,
+        points: &Points,
+    ) -> Result<()> {
         let deltas: Vec<PointDelta> = ended
             .points
             .iter()
@@ -68,7 +73,8 @@ impl<W: Write> Recorder<W> {
             })
             .collect();
         let valid = ended.invalid.is_none();
-        let selected = attribution.lines().get(ended.line).map(crate::symbols::Line::location).unwrap_or_default();
+        let selected =
+            attribution.lines().get(ended.line).map(crate::symbols::Line::location).unwrap_or_default();
         let record = record::Experiment {
             selected,
             speedup: ended.speedup.fraction(),

@@ -63,7 +63,8 @@ pub fn run(config: RunConfig) -> Result<u8> {
         .build()
         .context("cannot start the controller's event loop")?;
     runtime.block_on(async move {
-        let file = record::open_output(&config.output).map_err(|error| Exit::failure(format!("{error:#}")))?;
+        let file =
+            record::open_output(&config.output).map_err(|error| Exit::failure(format!("{error:#}")))?;
         let ready = setup::prepare(&config).inspect_err(|_| {
             // Nothing was measured: leave no empty file.
             let _ = std::fs::remove_file(&config.output);
@@ -469,7 +470,11 @@ fn startup(config: &RunConfig, ready: &Ready, seed: u64, machine: &MachineConfig
     }
 }
 
-fn find_fixed(fixed: &Fixed, attribution: &super::attribution::Attribution, page: &ResolvedPage) -> Option<LineId> {
+fn find_fixed(
+    fixed: &Fixed,
+    attribution: &super::attribution::Attribution,
+    page: &ResolvedPage,
+) -> Option<LineId> {
     let lines = attribution.lines();
     page.entries.iter().map(|entry| LineId(entry.line)).filter(|line| line.is_some()).find(|&id| {
         let Some(line) = lines.get(id) else { return false };
@@ -478,7 +483,9 @@ fn find_fixed(fixed: &Fixed, attribution: &super::attribution::Attribution, page
                 line.line == *number
                     && line.file.as_deref().is_some_and(|path| std::path::Path::new(path).ends_with(file))
             }
-            Fixed::Function(name) => *line.function == **name || line.function.ends_with(&format!("::{name}")),
+            Fixed::Function(name) => {
+                *line.function == **name || line.function.ends_with(&format!("::{name}"))
+            }
         }
     })
 }

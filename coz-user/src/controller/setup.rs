@@ -19,13 +19,7 @@ use super::{
 };
 use crate::{
     cli::{self, Exit, RunConfig},
-    kernel::{
-        btf::Btf,
-        calibrate, doctor,
-        control::Settings,
-        load::Kernel,
-        offsets,
-    },
+    kernel::{btf::Btf, calibrate, control::Settings, doctor, load::Kernel, offsets},
     points::{self, Spec},
     symbols::{Granularity, Module, Scope},
     target::{
@@ -106,7 +100,8 @@ pub fn prepare(config: &RunConfig) -> Result<Ready> {
     let resolved_points = resolve_points(config, main, scope, &mut notices)?;
 
     let btf = Btf::load()?;
-    let pid_max = std::fs::read_to_string("/proc/sys/kernel/pid_max").context("cannot read /proc/sys/kernel/pid_max")?;
+    let pid_max = std::fs::read_to_string("/proc/sys/kernel/pid_max")
+        .context("cannot read /proc/sys/kernel/pid_max")?;
     let pid_max = pid_max.trim().parse().context("kernel.pid_max is not a number")?;
     let mut kernel = Kernel::load(&offsets::find(&btf)?, pid_max)?;
     let (rate, sample_cost) = choose_rate(&mut kernel, config.rate)?;
@@ -124,8 +119,11 @@ pub fn prepare(config: &RunConfig) -> Result<Ready> {
     let number = free_descriptor().context("no free file descriptor for the shim")?;
     if program.can_preload.is_ok() {
         let (listener, name) = Listener::bind().context("cannot open the registration socket")?;
-        let theirs = environment.iter().find(|(name, _)| name == "LD_PRELOAD").map(|(_, value)| value.clone());
-        for (name, value) in shim::variables(number, &name, theirs.as_deref().filter(|value| !value.is_empty())) {
+        let theirs =
+            environment.iter().find(|(name, _)| name == "LD_PRELOAD").map(|(_, value)| value.clone());
+        for (name, value) in
+            shim::variables(number, &name, theirs.as_deref().filter(|value| !value.is_empty()))
+        {
             let name = name.to_string_lossy();
             identity::set(&mut environment, &name, &value);
         }
@@ -183,7 +181,9 @@ pub fn launch_failure(error: crate::target::launch::LaunchError) -> anyhow::Erro
 
 fn check_machine() -> Result<()> {
     match doctor::failures(&doctor::machine()) {
-        Some(text) => Err(Exit::failure(text).hint("`coz-bpf doctor` shows everything that was checked").into()),
+        Some(text) => {
+            Err(Exit::failure(text).hint("`coz-bpf doctor` shows everything that was checked").into())
+        }
         None => Ok(()),
     }
 }
@@ -211,15 +211,19 @@ fn resolve_points(
         return Ok(Vec::new());
     }
     let Some(main) = main else {
-        return Err(Exit::failure("--progress: the program is not an ELF file whose symbols can be read").into());
+        return Err(
+            Exit::failure("--progress: the program is not an ELF file whose symbols can be read").into()
+        );
     };
     let binaries = points::Binaries::new(main, scope, config.debug_dirs.clone());
     config
         .progress
         .iter()
         .map(|text| {
-            let spec: Spec = text.parse().map_err(|error| Exit::usage(format!("--progress {text}: {error}")))?;
-            let point = points::resolve(&spec, &binaries).map_err(|error| Exit::usage(format!("{error:#}")))?;
+            let spec: Spec =
+                text.parse().map_err(|error| Exit::usage(format!("--progress {text}: {error}")))?;
+            let point =
+                points::resolve(&spec, &binaries).map_err(|error| Exit::usage(format!("{error:#}")))?;
             notices.extend(point.note.clone());
             Ok(point)
         })

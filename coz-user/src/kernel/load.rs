@@ -18,7 +18,8 @@ use aya::{
     util::online_cpus,
 };
 use coz_common::abi::{
-    Control, CounterSlot, Global, KernelSlot, LineCount, MAX_COUNTERS, MAX_LINES, MAX_SLOTS, Offsets, TargetSlot,
+    Control, CounterSlot, Global, KernelSlot, LineCount, MAX_COUNTERS, MAX_LINES, MAX_SLOTS, Offsets,
+    TargetSlot,
 };
 
 use super::{control_file::ControlFile, mapped::MappedArray};
@@ -144,7 +145,9 @@ impl Kernel {
                     SamplePolicy::Period(period_ns),
                     false,
                 )
-                .with_context(|| format!("cannot sample CPU {cpu} (perf_event_open of the software clock)"))?;
+                .with_context(|| {
+                    format!("cannot sample CPU {cpu} (perf_event_open of the software clock)")
+                })?;
             self.sampling.push(link);
         }
         Ok(())
@@ -194,7 +197,9 @@ impl Kernel {
     /// Where a descriptor can not be made.
     pub fn shared_maps(&self) -> Result<[OwnedFd; 5]> {
         let copy = |name| -> Result<OwnedFd> {
-            fd(&self.ebpf, name)?.try_clone_to_owned().with_context(|| format!("cannot copy the descriptor of {name}"))
+            fd(&self.ebpf, name)?
+                .try_clone_to_owned()
+                .with_context(|| format!("cannot copy the descriptor of {name}"))
         };
         Ok([self.notice.descriptor()?, copy("GLOBAL")?, copy("SLOTS")?, copy("PAYMENTS")?, copy("COUNTERS")?])
     }
