@@ -242,6 +242,15 @@ fn charge_time(slot: &mut KernelSlot, experiment: &Experiment, required: u64, cp
     delay
 }
 
+/// The thread runs again, `waited` after it was ready to. While it pays, waiting for a CPU is no payment; but a
+/// wake-up takes its time on an idle machine too, and that much of it would not have been there without the payment.
+#[inline(always)]
+pub fn book_wait(slot: &mut KernelSlot, target: &TargetSlot, experiment: &Experiment, waited: u64) {
+    if target.paying != 0 {
+        slot.pay_wait += waited.saturating_sub(experiment.wake_latency_ns);
+    }
+}
+
 /// The thread was woken by another one of the profiled set, and runs again at `now`:
 /// `v(T) = max(v(T) at block, v(W))`.
 ///

@@ -145,6 +145,18 @@ fn handler_time_is_not_the_programs() {
 }
 
 #[test]
+fn waiting_for_a_cpu_is_no_payment_but_waking_up_is() {
+    let mut t = thread();
+    let paying = TargetSlot { paying: 1, ..TargetSlot::default() };
+    book_wait(&mut t, &paying, &experiment(500), 20_000);
+    assert_eq!(t.pay_wait, 0, "a wake-up takes as long on an idle machine");
+    book_wait(&mut t, &paying, &experiment(500), 3_035_000);
+    assert_eq!(t.pay_wait, 3_000_000, "a whole slice behind another thread does not");
+    book_wait(&mut t, &TargetSlot::default(), &experiment(500), 3_035_000);
+    assert_eq!(t.pay_wait, 3_000_000, "and only while it pays");
+}
+
+#[test]
 fn a_first_sample_weighs_a_period() {
     let mut t = thread();
     t.cpu_unsampled = 3;
