@@ -52,7 +52,7 @@ const QUIET: Duration = Duration::from_millis(200);
 /// Runs the program under the profiler; the exit code is the program's own.
 ///
 /// # Errors
-/// What kept us from running it (see [`Exit`]). Once the program runs, its own exit code is returned whatever happens
+/// What kept us from running it (see [`crate::cli::Exit`]). Once the program runs, its own exit code is returned whatever happens
 /// to the profile; what went wrong is said on stderr.
 pub fn run(config: RunConfig) -> Result<u8> {
     let began = now();
