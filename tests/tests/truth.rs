@@ -27,7 +27,8 @@ fn attempt(name: &str) -> Result<(), String> {
     let program = Program::build(name).map_err(|error| format!("{error:#}"))?;
     let profile = place.path().join("profile.jsonl");
     let truth = Truth::measure(&program, &SMOKE).map_err(|error| format!("{error:#}"))?;
-    let ours = Prediction::ours(&program, &coz_tests::profiler(), &SMOKE, &profile).map_err(|e| format!("{e:#}"))?;
+    let ours =
+        Prediction::ours(&program, &coz_tests::profiler(), &SMOKE, &profile).map_err(|e| format!("{e:#}"))?;
     let rows: Vec<Row> = LEVELS
         .iter()
         .enumerate()

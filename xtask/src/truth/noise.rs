@@ -112,7 +112,8 @@ mod tests {
     use super::*;
 
     fn at(user: u32, idle: u32, steal: u32, own: f64) -> Totals {
-        parse(&format!("cpu  {user} 0 0 {idle} 0 0 0 {steal} 0 0\ncpu0"), 0.01, own).expect("that is its form")
+        parse(&format!("cpu  {user} 0 0 {idle} 0 0 0 {steal} 0 0\ncpu0"), 0.01, own)
+            .expect("that is its form")
     }
 
     #[test]
