@@ -35,8 +35,8 @@ pub fn run(options: &Options) -> Result<()> {
     let mut command = Command::new(crate::profiler(true)?);
     command.args(["report", "--json"]).arg(&options.profile);
     let text = sh::output(&mut command)?;
-    let report: Value = serde_json::from_str(&text)
-        .with_context(|| format!("`{}` printed no JSON", sh::shown(&command)))?;
+    let report: Value =
+        serde_json::from_str(&text).with_context(|| format!("`{}` printed no JSON", sh::shown(&command)))?;
     let mut curves = curve::of_report(&report);
     ensure!(!curves.is_empty(), "{}: no line has a curve", options.profile.display());
     curves.truncate(options.top);
