@@ -16,7 +16,7 @@ const NAME: f64 = 38.0;
 /// Told apart by colour-blind people too (Okabe and Ito, "Color universal design", 2008).
 const COLOURS: [&str; 6] = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"];
 
-/// The range of effects that is shown: whole tenths around the fitted curves, zero included.
+/// The range of effects that is shown: whole steps around the fitted curves, zero included.
 struct Scale {
     low: f64,
     high: f64,
@@ -24,10 +24,17 @@ struct Scale {
 
 impl Scale {
     fn of(curves: &[Curve]) -> Self {
-        let levels = || curves.iter().flat_map(|curve| &curve.fitted);
-        let low = levels().map(|level| level.low).fold(-0.1, f64::min).max(-1.0);
-        let high = levels().map(|level| level.high).fold(0.1, f64::max).min(1.0);
+        // Intervals may be wider than all curves together: then they leave the picture.
+        let effects =
+            || curves.iter().flat_map(|curve| &curve.fitted).map(|level| level.effect.clamp(-1.0, 1.0));
+        let low = effects().fold(0.0, f64::min) - 0.05;
+        let high = effects().fold(0.0, f64::max) + 0.05;
         Self { low: (low * 10.0).floor() / 10.0, high: (high * 10.0).ceil() / 10.0 }
+    }
+
+    /// Whether there is room for it.
+    fn shows(&self, effect: f64) -> bool {
+        (self.low..=self.high).contains(&effect)
     }
 
     fn x(speedup: f64) -> f64 {
@@ -123,10 +130,13 @@ fn fitted(out: &mut String, scale: &Scale, curve: &Curve, colour: &str) {
     for level in curve.measured.iter().filter(|level| level.speedup > 0.0) {
         let (x, y) = (Scale::x(level.speedup), scale.y(level.effect));
         // The area says how many experiments there were.
-        let radius = 1.6 * (level.experiments.clamp(1, 16) as f64).sqrt();
+        let radius = 2.2 * (level.experiments.clamp(1, 16) as f64).sqrt();
+        // Hollow at the edge: it lies beyond.
+        let opacity = if scale.shows(level.effect) { 0.55 } else { 0.0 };
         put!(
             out,
-            "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"{radius:.1}\" fill=\"{colour}\" fill-opacity=\"0.55\"/>"
+            "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"{radius:.1}\" fill=\"{colour}\" stroke=\"{colour}\" \
+             fill-opacity=\"{opacity}\" stroke-opacity=\"0.55\"/>"
         );
     }
 }
