@@ -38,17 +38,16 @@ impl Prices {
         let done = AtomicBool::new(false);
         let prices = std::thread::scope(|scope| {
             let watch = scope.spawn(|| {
-                let mut last = BTreeMap::new();
+                let mut most: BTreeMap<String, (u64, u64)> = BTreeMap::new();
                 while !done.load(Ordering::Relaxed) {
-                    // The counts go with the programs: the last look while they are there is the one that counts.
-                    match look() {
-                        Ok(seen) if !seen.is_empty() => last = seen,
-                        Ok(_) => {}
-                        Err(error) => return Err(error),
+                    // The counts go with the programs, one program after the other: of each the last look that saw it.
+                    for (name, seen) in look()? {
+                        let kept = most.entry(name).or_default();
+                        *kept = (*kept).max(seen);
                     }
                     std::thread::sleep(Duration::from_millis(100));
                 }
-                Ok(last)
+                Ok(most)
             });
             let worked = work();
             done.store(true, Ordering::Relaxed);
