@@ -177,9 +177,10 @@ fn measure(
         let profile = || Prediction::ours(&program, profiler, plan, &file("jsonl"));
         options.wants(Part::Ours).then(profile).transpose()
     })?;
+    let for_coz = options.peer.map(|_| Program::build_for(name, Debug::Dwarf3, speed.to_owned()));
     let coz = store.get(&format!("{name}.coz.json"), || {
         let profile = || {
-            let program = Program::build_for(name, Debug::Dwarf3, speed.to_owned())?;
+            let program = for_coz.context("it was not asked for")??;
             Prediction::of_coz(&program, profiler, plan, &file("coz"))
         };
         // Where the peer fails, that is an answer of its own.

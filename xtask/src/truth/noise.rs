@@ -102,8 +102,9 @@ fn parse(text: &str, tick: f64, own: f64) -> Result<Totals> {
     let [user, nice, system, idle, iowait, irq, softirq, steal] = ticks[..ticks.len().min(8)] else {
         anyhow::bail!("/proc/stat begins with `{line}`");
     };
-    let busy = user + nice + system + irq + softirq;
-    let all = busy + idle + iowait + steal;
+    // Interrupts belong to nobody: a profiler's samples are some, too.
+    let busy = user + nice + system;
+    let all = busy + idle + iowait + irq + softirq + steal;
     Ok(Totals { busy: busy * tick, stolen: steal * tick, all: all * tick, own })
 }
 
