@@ -3,7 +3,7 @@
 use aya_ebpf::helpers::{bpf_get_current_pid_tgid, bpf_ktime_get_ns};
 use coz_common::{
     abi::Stat,
-    clock::{absorbed, apply_wake},
+    clock::{absorbed, apply_wake, book_wait, enter_epoch},
 };
 
 use crate::{
@@ -56,16 +56,14 @@ fn gets_cpu(thread: Thread) {
         let waited = now.saturating_sub(slot.ready_at);
         slot.ready_at = 0;
         count(Stat::RunqueueNs, waited);
-        if thread.target.paying != 0 {
-            slot.pay_wait += waited;
-        }
+        book_wait(slot, thread.target, &experiment, waited);
     }
     if slot.woken_at != 0 {
         if thread.target.paying != 0 {
             slot.woken_at = 0;
         } else {
             // Not in the thread's own context, but nobody else is: it is about to run here.
-            coz_common::clock::enter_epoch(slot, thread.target, &experiment, now);
+            enter_epoch(slot, thread.target, &experiment, now);
             let inherited = apply_wake(slot, &experiment, thread::required(experiment.epoch), now);
             count(Stat::InheritedNs, inherited);
         }
@@ -84,11 +82,13 @@ pub fn try_waking(task: Task) {
     let local = match interrupts::waker() {
         Waker::Interrupt => None,
         Waker::Raised { local, epoch } => (epoch == experiment.epoch).then_some(local),
-        Waker::Current => thread::index_of(bpf_get_current_pid_tgid() as u32).and_then(thread::at).map(|mut waker| {
-            let required = waker.catch_up(&experiment, now);
-            waker.charge(&experiment, required);
-            absorbed(waker.slot)
-        }),
+        Waker::Current => {
+            thread::index_of(bpf_get_current_pid_tgid() as u32).and_then(thread::at).map(|mut waker| {
+                let required = waker.catch_up(&experiment, now);
+                waker.charge(&experiment, required);
+                absorbed(waker.slot)
+            })
+        }
     };
     match local {
         Some(local) => {

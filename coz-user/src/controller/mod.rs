@@ -3,11 +3,17 @@
 
 mod attribution;
 mod clockwork;
+mod ending;
+mod family;
+mod fixed;
 mod health;
+mod output;
 mod points;
+mod progress;
 mod recorder;
 mod registrar;
 mod session;
 mod setup;
+mod voice;
 
 pub use session::run;

@@ -31,9 +31,11 @@ impl Points {
     pub fn name(&self, point: PointId) -> Option<&str> {
         match point.0.checked_sub(COUNTERS) {
             None => self.probes.get(point.0 as usize).map(String::as_str),
-            Some(counter) => {
-                self.counters.iter().find(|(index, _)| *index == counter as usize).map(|(_, name)| name.as_str())
-            }
+            Some(counter) => self
+                .counters
+                .iter()
+                .find(|(index, _)| *index == counter as usize)
+                .map(|(_, name)| name.as_str()),
         }
     }
 

@@ -17,11 +17,17 @@ use aya::{
     },
     util::online_cpus,
 };
+use aya_log::EbpfLogger;
 use coz_common::abi::{
-    Control, CounterSlot, Global, KernelSlot, LineCount, MAX_COUNTERS, MAX_LINES, MAX_SLOTS, Offsets, TargetSlot,
+    Control, CounterSlot, Global, KernelSlot, LineCount, MAX_COUNTERS, MAX_LINES, MAX_SLOTS, Offsets,
+    TargetSlot,
 };
 
-use super::{control_file::ControlFile, mapped::MappedArray};
+use super::{
+    control_file::ControlFile,
+    log::{KernelLog, Printer},
+    mapped::MappedArray,
+};
 
 static OBJECT: &[u8] = include_bytes_aligned!("../../../coz-ebpf/prebuilt/coz-ebpf.o");
 
@@ -75,13 +81,15 @@ pub struct Kernel {
 }
 
 impl Kernel {
-    /// Loads the object; nothing is attached yet.
+    /// Loads the object; nothing is attached yet. `log`: its programs write their own messages (see [`Self::log`]).
     ///
     /// # Errors
     /// Where the kernel refuses a map or a program, with its own words.
-    pub fn load(offsets: &Offsets, pid_max: u32) -> Result<Self> {
+    pub fn load(offsets: &Offsets, pid_max: u32, log: bool) -> Result<Self> {
+        let level = if log { u8::MAX } else { 0 };
         let mut ebpf = EbpfLoader::new()
             .override_global("OFFSETS", offsets_bytes(offsets), true)
+            .override_global(aya_log::LEVEL, &level, true)
             .map_max_entries("TIDS", pid_max)
             .load(OBJECT)
             .context("cannot load the eBPF maps into the kernel")?;
@@ -144,7 +152,9 @@ impl Kernel {
                     SamplePolicy::Period(period_ns),
                     false,
                 )
-                .with_context(|| format!("cannot sample CPU {cpu} (perf_event_open of the software clock)"))?;
+                .with_context(|| {
+                    format!("cannot sample CPU {cpu} (perf_event_open of the software clock)")
+                })?;
             self.sampling.push(link);
         }
         Ok(())
@@ -167,6 +177,15 @@ impl Kernel {
     pub fn take_events(&mut self) -> Result<RingBuf<MapData>> {
         let map = self.ebpf.take_map("EVENTS").context("the eBPF object has no map EVENTS")?;
         Ok(RingBuf::try_from(map)?)
+    }
+
+    /// The programs' own messages: once, and only if they were asked for at load.
+    ///
+    /// # Errors
+    /// Where the object has none.
+    pub fn log(&mut self) -> Result<KernelLog> {
+        EbpfLogger::init_with_logger(&mut self.ebpf, Printer)
+            .context("cannot read the kernel side's messages")
     }
 
     /// Puts a progress point's probe at an offset of a file: in every process that has it mapped or will.
@@ -194,7 +213,9 @@ impl Kernel {
     /// Where a descriptor can not be made.
     pub fn shared_maps(&self) -> Result<[OwnedFd; 5]> {
         let copy = |name| -> Result<OwnedFd> {
-            fd(&self.ebpf, name)?.try_clone_to_owned().with_context(|| format!("cannot copy the descriptor of {name}"))
+            fd(&self.ebpf, name)?
+                .try_clone_to_owned()
+                .with_context(|| format!("cannot copy the descriptor of {name}"))
         };
         Ok([self.notice.descriptor()?, copy("GLOBAL")?, copy("SLOTS")?, copy("PAYMENTS")?, copy("COUNTERS")?])
     }

@@ -106,12 +106,27 @@ fn a_stripped_program_runs_and_the_way_out_is_said() {
 }
 
 #[test]
+fn without_debug_information_functions_are_shown_and_the_way_to_lines_is_said() {
+    let place = Place::new();
+    let path = place.path().join("app");
+    tool("strip", &["--strip-debug", "-o", &path.to_string_lossy(), &program("single").to_string_lossy()]);
+    let mut command = place.profiled(["-P", "progress", "--"]);
+    command.arg(path).args(["--seconds", "4"]);
+    let ended = place.run(command);
+    ended.assert_says(0, &["functions are shown instead of lines", "compile with -g", "main"]);
+    let advice = ended.words().matches("compile with -g").count();
+    assert_eq!(advice, 1, "one line, once:\n{}", ended.words());
+}
+
+#[test]
 fn truncated_debug_information_is_no_catastrophe() {
     for part in [".debug_info", ".debug_line", ".debug_abbrev", ".debug_str"] {
         let place = Place::new();
         let path = executable(&place, "app", &files::with_half_of(&program("single"), part));
         let ended = profiled(path, &["--rounds", "1500"]);
-        ended.assert_says(0, &["debug"]);
+        ended.assert_says(0, &["debug information", "main"]);
+        let words = ended.words();
+        assert!(words.contains("damaged") || words.contains("cannot be read"), "{part}:\n{words}");
         assert!(ended.output().starts_with("rounds 1500 "), "{part}: {}", ended.output());
     }
 }
@@ -150,7 +165,7 @@ fn an_old_profile_is_kept_aside() {
     fs::write(place.profile(), "precious\n").expect("the place is writable");
     let mut command = place.profiled(["--"]);
     command.arg(program("behave")).args(["exit", "0"]);
-    place.run(command).assert_says(0, &["profile.jsonl"]);
+    place.run(command).assert_says(0, &["profile.jsonl.1"]);
     let files = fs::read_dir(place.path()).expect("it is there").flatten().map(|entry| entry.path());
     let texts: Vec<_> = files.filter_map(|path| Some((fs::read_to_string(&path).ok()?, path))).collect();
     let kept = texts.iter().find(|(text, _)| text == "precious\n").expect("the old profile is somewhere");
@@ -169,7 +184,12 @@ fn a_full_disk_does_not_hurt_the_program() {
         .arg(program("single"))
         .args(["--rounds", "3000"]);
     let ended = place.run(command);
-    ended.assert_says(0, &["profile", "space"]);
+    let path = disk.path().join("profile.jsonl");
+    ended.assert_says(0, &[&path.display().to_string(), "no space", "experiments"]);
+    let words = ended.words();
+    assert_eq!(words.matches("No space").count(), 1, "said once:\n{words}");
+    // What did not fit is reported all the same.
+    assert!(words.contains("single.c:") && words.contains("visits of progress"), "{words}");
     assert!(ended.output().starts_with("rounds 3000 "), "{}", ended.output());
 }
 
