@@ -12,7 +12,7 @@ use crate::truth::Spread;
 pub struct Plan {
     /// Runs of each level.
     pub repeats: usize,
-    /// As many more, at most, while an interval is wider than [`PRECISE`] to each side.
+    /// As many more, at most, while an interval is wider than one percentage point to each side.
     pub extra: usize,
     /// Length of each of them, seconds.
     pub run_seconds: f64,
