@@ -40,6 +40,24 @@ fn now() -> BTreeSet<String> {
     programs.chain(maps).chain(links).collect()
 }
 
+/// Fails unless the kernel soon has no program and no link that was not there `before`: nothing of ours runs in it any
+/// more. Maps live on while a target that outlives its profiler has them in its memory.
+///
+/// # Panics
+/// When something is still there after five seconds.
+pub fn assert_nothing_runs_but(before: &BTreeSet<String>) {
+    let deadline = Instant::now() + Duration::from_secs(5);
+    loop {
+        let now = now();
+        let left: Vec<_> = now.difference(before).filter(|object| !object.starts_with("map ")).collect();
+        if left.is_empty() {
+            return;
+        }
+        assert!(Instant::now() < deadline, "left in the kernel: {left:#?}");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+}
+
 /// Fails unless the kernel soon holds again what it held `before`: it frees things a little later.
 ///
 /// # Panics

@@ -71,7 +71,10 @@ fn a_fixed_line_is_tried_from_the_start_also_if_it_is_not_sampled_yet() {
     let records = records(&place);
     let experiments = of_type(&records, "experiment");
     let first = experiments.first().expect("there are experiments");
-    assert!(first["begin"].as_u64() < Some(2_000_000_000), "{first}");
+    let runtime = of_type(&records, "runtime")[0];
+    let figure = |record: &Value, key: &str| record[key].as_u64().expect("it is recorded");
+    let after = figure(first, "begin").saturating_sub(figure(runtime, "startup_ns"));
+    assert!(after < figure(runtime, "time") / 3, "{after} ns after the start: {first}");
     assert!(
         experiments.iter().all(|e| e["selected"].as_str().is_some_and(|l| l.ends_with(&line))),
         "{experiments:?}"
