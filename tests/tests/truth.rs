@@ -12,7 +12,7 @@ const ATTEMPTS: usize = 3;
 /// Levels that are judged.
 const JUDGED: [u32; 2] = [50, 100];
 
-const SMOKE: Plan = Plan { repeats: 2, extra: 0, run_seconds: 0.7, profile_seconds: 12.0 };
+const SMOKE: Plan = Plan { repeats: 2, extra: 0, run_seconds: 0.7, profile_seconds: 12.0, tries: 2 };
 
 /// What is wrong with a row.
 fn fault(row: &Row) -> Option<String> {
@@ -27,7 +27,8 @@ fn attempt(name: &str) -> Result<(), String> {
     let program = Program::build(name).map_err(|error| format!("{error:#}"))?;
     let profile = place.path().join("profile.jsonl");
     let truth = Truth::measure(&program, &SMOKE).map_err(|error| format!("{error:#}"))?;
-    let ours = Prediction::ours(&program, &coz_tests::profiler(), &SMOKE, &profile).map_err(|e| format!("{e:#}"))?;
+    let ours =
+        Prediction::ours(&program, &coz_tests::profiler(), &SMOKE, &profile).map_err(|e| format!("{e:#}"))?;
     let rows: Vec<Row> = LEVELS
         .iter()
         .enumerate()

@@ -116,8 +116,13 @@ impl Program {
     #[must_use]
     pub fn command(&self, program: &Path) -> Command {
         let mut command = Command::new(program);
-        command.env(SPEED_ENV, &self.speed);
+        self.keep_speed(&mut command);
         command
+    }
+
+    /// Puts the speed of this machine into a command's environment.
+    pub fn keep_speed(&self, command: &mut Command) {
+        command.env(SPEED_ENV, &self.speed);
     }
 
     /// Runs it with the line shortened by `shrink` percent.

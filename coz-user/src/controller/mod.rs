@@ -14,6 +14,7 @@ mod recorder;
 mod registrar;
 mod session;
 mod setup;
+mod signals;
 mod voice;
 
 pub use session::run;

@@ -11,11 +11,7 @@ use coz_common::{
     abi::{EVENT_EXEC, EVENT_EXIT, Event as KernelEvent, MAX_RANGES, Process, Range},
     units::Nanos,
 };
-use tokio::{
-    io::unix::AsyncFd,
-    signal::unix::{SignalKind, signal},
-    time::Instant,
-};
+use tokio::{io::unix::AsyncFd, time::Instant};
 
 use super::{
     attribution::ResolvedPage,
@@ -27,6 +23,7 @@ use super::{
     recorder::Recorder,
     registrar::Registered,
     setup::{self, Ready},
+    signals::Signals,
     voice::Voice,
 };
 use crate::{
@@ -55,7 +52,7 @@ const QUIET: Duration = Duration::from_millis(200);
 /// Runs the program under the profiler; the exit code is the program's own.
 ///
 /// # Errors
-/// What kept us from running it (see [`Exit`]). Once the program runs, its own exit code is returned whatever happens
+/// What kept us from running it (see [`crate::cli::Exit`]). Once the program runs, its own exit code is returned whatever happens
 /// to the profile; what went wrong is said on stderr.
 pub fn run(config: RunConfig) -> Result<u8> {
     let began = now();
@@ -81,6 +78,7 @@ pub(super) struct Session {
     space: TableSpace,
     pub(super) family: Family,
     pub(super) voice: Voice,
+    signals: Signals,
     log: Option<KernelLog>,
     progress: Progress,
     epoch: u32,
@@ -127,7 +125,8 @@ impl Session {
                 aside.display()
             ));
         }
-        // From here on the profile stays, even if the program can not be executed after all: so it is written last.
+        // Up to here a signal ends us, and the program that waits with us. From here on it has begun.
+        let signals = Signals::listen()?;
         let running = suspended.release().map_err(setup::launch_failure)?;
         let released = now();
         let file = ready.output.take().context("the profile's file was not opened")?;
@@ -144,6 +143,7 @@ impl Session {
             space: TableSpace::default(),
             family: Family::default(),
             voice,
+            signals,
             log,
             progress: Progress::default(),
             epoch: 0,
@@ -164,10 +164,6 @@ impl Session {
     }
 
     async fn serve(mut self) -> Result<u8> {
-        let mut interrupts = signal(SignalKind::interrupt()).context("cannot listen to SIGINT")?;
-        let mut terminations = signal(SignalKind::terminate()).context("cannot listen to SIGTERM")?;
-        let mut hangups = signal(SignalKind::hangup()).context("cannot listen to SIGHUP")?;
-        let mut quits = signal(SignalKind::quit()).context("cannot listen to SIGQUIT")?;
         let over = self.config.duration.map(|duration| Instant::now() + Duration::from_nanos(duration.0));
         let mut over = Box::pin(tokio::time::sleep_until(over.unwrap_or_else(far)));
         let mut over_seen = self.config.duration.is_none();
@@ -209,10 +205,10 @@ impl Session {
                     self.tell(Event::DurationOver);
                 }
                 // The terminal has sent it to the program too: what it does with it is its own affair.
-                Some(()) = interrupts.recv() => self.tell(Event::Interrupted),
-                Some(()) = quits.recv() => self.tell(Event::Interrupted),
-                Some(()) = terminations.recv() => { let _ = self.running.send(libc::SIGTERM); }
-                Some(()) = hangups.recv() => { let _ = self.running.send(libc::SIGHUP); }
+                Some(()) = self.signals.interrupt.recv() => self.tell(Event::Interrupted),
+                Some(()) = self.signals.quit.recv() => self.tell(Event::Interrupted),
+                Some(()) = self.signals.terminate.recv() => { let _ = self.running.send(libc::SIGTERM); }
+                Some(()) = self.signals.hangup.recv() => { let _ = self.running.send(libc::SIGHUP); }
             }
         };
         Ok(self.finish(status))

@@ -5,7 +5,6 @@ use std::{
     os::{fd::AsFd, unix::fs::MetadataExt},
     path::{Path, PathBuf},
     sync::Arc,
-    time::Duration,
 };
 
 use anyhow::{Context, Result, anyhow};
@@ -288,24 +287,11 @@ fn resolve_points(
 }
 
 fn choose_rate(kernel: &mut Kernel, wanted: Option<u32>) -> Result<(u32, Nanos)> {
-    let mut failed = None;
-    let cost = calibrate::sample_cost(TRIAL_RATE, calibrate::work, || {
-        match kernel.start_sampling(1_000_000_000 / u64::from(TRIAL_RATE)) {
-            Ok(()) => {
-                let took = calibrate::work();
-                kernel.stop_sampling();
-                took
-            }
-            Err(error) => {
-                failed.get_or_insert(error);
-                Duration::ZERO
-            }
-        }
-    });
-    match failed {
-        Some(error) => Err(error),
-        None => Ok((wanted.unwrap_or_else(|| calibrate::rate_for(cost)), cost)),
-    }
+    kernel.start_sampling(1_000_000_000 / u64::from(TRIAL_RATE))?;
+    let gaps = calibrate::look(calibrate::LOOK);
+    kernel.stop_sampling();
+    let cost = calibrate::sample_cost(TRIAL_RATE, gaps);
+    Ok((wanted.unwrap_or_else(|| calibrate::rate_for(cost)), cost))
 }
 
 /// Where a program's `exe` link points.

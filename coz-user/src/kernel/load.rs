@@ -87,13 +87,21 @@ impl Kernel {
     /// Where the kernel refuses a map or a program, with its own words.
     pub fn load(offsets: &Offsets, pid_max: u32, log: bool) -> Result<Self> {
         let level = if log { u8::MAX } else { 0 };
-        let mut ebpf = EbpfLoader::new()
+        // The loader reads the kernel's BTF for itself, and programs are loaded with one that it does not lend: both
+        // at once, since each takes tens of milliseconds before the program may start.
+        let (mut loader, btf) = std::thread::scope(|scope| {
+            let btf = scope.spawn(Btf::from_sys_fs);
+            (EbpfLoader::new(), btf.join())
+        });
+        let btf = btf
+            .map_err(|_| anyhow!("reading the kernel's BTF failed"))?
+            .context("cannot read the kernel's BTF (/sys/kernel/btf/vmlinux)")?;
+        let mut ebpf = loader
             .override_global("OFFSETS", offsets_bytes(offsets), true)
             .override_global(aya_log::LEVEL, &level, true)
             .map_max_entries("TIDS", pid_max)
             .load(OBJECT)
             .context("cannot load the eBPF maps into the kernel")?;
-        let btf = Btf::from_sys_fs().context("cannot read the kernel's BTF (/sys/kernel/btf/vmlinux)")?;
         for name in REQUIRED {
             tracepoint(&mut ebpf, name)?.load(name, &btf).with_context(|| refused(name))?;
         }

@@ -177,9 +177,10 @@ fn measure(
         let profile = || Prediction::ours(&program, profiler, plan, &file("jsonl"));
         options.wants(Part::Ours).then(profile).transpose()
     })?;
+    let for_coz = options.peer.map(|_| Program::build_for(name, Debug::Dwarf3, speed.to_owned()));
     let coz = store.get(&format!("{name}.coz.json"), || {
         let profile = || {
-            let program = Program::build_for(name, Debug::Dwarf3, speed.to_owned())?;
+            let program = for_coz.context("it was not asked for")??;
             Prediction::of_coz(&program, profiler, plan, &file("coz"))
         };
         // Where the peer fails, that is an answer of its own.
@@ -207,11 +208,16 @@ fn compare(measured: &Measured) -> Vec<Row> {
     LEVELS.iter().enumerate().filter_map(row).collect()
 }
 
-/// What was disturbed, what failed, what our report warns of.
+/// How much was disturbed, what failed, what our report warns of.
 fn notes(measured: &Measured) -> Vec<(&str, String)> {
-    let mut notes: Vec<String> = measured.truth.iter().flat_map(|truth| truth.notes.clone()).collect();
-    for prediction in [&measured.ours, &measured.coz].into_iter().flatten() {
-        notes.extend(prediction.notes.clone());
+    let predictions = [&measured.ours, &measured.coz].into_iter().flatten();
+    let all = predictions.flat_map(|prediction| &prediction.notes);
+    let all = measured.truth.iter().flat_map(|truth| &truth.notes).chain(all);
+    let (disturbed, mut notes): (Vec<String>, Vec<String>) =
+        all.cloned().partition(|note| note.contains(noise::DISTURBED));
+    let kept = disturbed.iter().filter(|note| note.ends_with(noise::KEPT)).count();
+    if !disturbed.is_empty() {
+        notes.push(format!("{} measurements were disturbed; {kept} were taken as they are", disturbed.len()));
     }
     let ours = measured.ours.as_ref().map(|ours| &ours.health["warnings"]);
     let warnings = ours.and_then(|warnings| warnings.as_array()).into_iter().flatten();

@@ -1,13 +1,19 @@
 //! What else the machine did while something was measured.
 
 use std::fs;
+use std::thread;
+use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 
 /// From this share of the CPUs' time on, other programs have spoilt a measurement; the same for stolen time.
 pub const LIMIT: f64 = 0.05;
-/// How often a measurement is made again before it is taken as it is.
-pub const TRIES: usize = 4;
+/// Stands in the note of every disturbed measurement.
+pub const DISTURBED: &str = "others used";
+/// How the note of one ends that was not repeated.
+pub const KEPT: &str = "taken as it is";
+/// After a disturbed measurement, a pause: what disturbed it may be over then.
+const PAUSE: Duration = Duration::from_millis(500);
 /// The kernel counts in ticks: so many of them may be missed at the ends.
 const SLACK_TICKS: f64 = 3.0;
 
@@ -43,35 +49,38 @@ impl Noise {
     }
 }
 
-/// Measures until nothing disturbs it, at most [`TRIES`] times; what was repeated and what remained is printed and
-/// noted, with the name of what was measured.
+/// Measures until nothing disturbs it, at most `tries` times; what was repeated and what was taken as it is is
+/// printed and noted, with the name of what was measured.
 ///
 /// # Errors
 /// When the measurement fails, or the kernel's counters cannot be read.
 pub fn undisturbed<T>(
     what: &str,
+    tries: usize,
     notes: &mut Vec<String>,
     mut measure: impl FnMut() -> Result<T>,
 ) -> Result<T> {
     let tick = tick();
-    for tried in 1.. {
+    let mut tried = 0;
+    loop {
+        tried += 1;
         let before = totals(tick)?;
         let result = measure()?;
         let noise = Noise::between(&before, &totals(tick)?, tick);
         if !noise.spoils() {
             return Ok(result);
         }
-        let end = if tried == TRIES { "taken as it is" } else { "repeated" };
+        let end = if tried >= tries { KEPT } else { "repeated" };
         let percent = |share: f64| 100.0 * share;
         let (foreign, stolen) = (percent(noise.foreign), percent(noise.stolen));
-        let note = format!("{what}: others used {foreign:.0} % of the CPUs, {stolen:.0} % was stolen: {end}");
+        let note = format!("{what}: {DISTURBED} {foreign:.0} % of the CPUs, {stolen:.0} % was stolen: {end}");
         eprintln!("  {note}");
         notes.push(note);
-        if tried == TRIES {
+        if tried >= tries {
             return Ok(result);
         }
+        thread::sleep(PAUSE);
     }
-    unreachable!("the loop ends at the last try")
 }
 
 /// Seconds a tick.
@@ -102,8 +111,9 @@ fn parse(text: &str, tick: f64, own: f64) -> Result<Totals> {
     let [user, nice, system, idle, iowait, irq, softirq, steal] = ticks[..ticks.len().min(8)] else {
         anyhow::bail!("/proc/stat begins with `{line}`");
     };
-    let busy = user + nice + system + irq + softirq;
-    let all = busy + idle + iowait + steal;
+    // Interrupts belong to nobody: a profiler's samples are some, too.
+    let busy = user + nice + system;
+    let all = busy + idle + iowait + irq + softirq + steal;
     Ok(Totals { busy: busy * tick, stolen: steal * tick, all: all * tick, own })
 }
 
@@ -112,7 +122,8 @@ mod tests {
     use super::*;
 
     fn at(user: u32, idle: u32, steal: u32, own: f64) -> Totals {
-        parse(&format!("cpu  {user} 0 0 {idle} 0 0 0 {steal} 0 0\ncpu0"), 0.01, own).expect("that is its form")
+        parse(&format!("cpu  {user} 0 0 {idle} 0 0 0 {steal} 0 0\ncpu0"), 0.01, own)
+            .expect("that is its form")
     }
 
     #[test]

@@ -35,7 +35,8 @@ impl Prediction {
     pub fn ours(program: &Program, profiler: &Path, plan: &Plan, profile: &Path) -> Result<Self> {
         let line = program.marked("line")?;
         let mut notes = Vec::new();
-        noise::undisturbed(&format!("profile of {}", program.name), &mut notes, || {
+        let what = format!("profile of {}", program.name);
+        noise::undisturbed(&what, plan.tries, &mut notes, || {
             remove(profile)?;
             let mut command = program.command(profiler);
             command.args(["run", "-q", "-P", PROGRESS, "--fixed-line", &line]);
@@ -56,7 +57,8 @@ impl Prediction {
         ensure!(sh::find("coz").is_some(), "coz is missing: apt-get install -y coz-profiler");
         let line = program.marked("line")?;
         let mut notes = Vec::new();
-        noise::undisturbed(&format!("coz's profile of {}", program.name), &mut notes, || {
+        let what = format!("coz's profile of {}", program.name);
+        noise::undisturbed(&what, plan.tries, &mut notes, || {
             remove(profile)?;
             let mut command = program.command(Path::new("timeout"));
             command.args(["--kill-after=5", &format!("{:.0}", plan.profile_seconds + 20.0), "coz", "run"]);

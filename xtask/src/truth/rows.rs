@@ -51,7 +51,8 @@ pub struct Row {
 pub fn table(rows: &[Row], with_coz: bool) -> Table {
     let mut table = Table::new();
     table.load_preset(comfy_table::presets::UTF8_HORIZONTAL_ONLY);
-    let mut header = vec!["program", "level", "truth", "interval", "prediction", "interval", "error", "holds"];
+    let mut header =
+        vec!["program", "level", "truth", "interval", "prediction", "interval", "error", "holds"];
     if with_coz {
         header.extend(["coz", "interval", "error", "holds"]);
     }

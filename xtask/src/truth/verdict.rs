@@ -71,7 +71,10 @@ impl Verdict {
         };
         miss(mean > MEAN, format!("the mean error is {mean:.1} points, not at most {MEAN}"));
         let share = 100.0 * holds;
-        miss(holds < HOLDS, format!("{share:.0} % of the intervals hold the truth, not {:.0} %", 100.0 * HOLDS));
+        miss(
+            holds < HOLDS,
+            format!("{share:.0} % of the intervals hold the truth, not {:.0} %", 100.0 * HOLDS),
+        );
         for (row, answer) in &answers {
             let (label, error) = (label(row), answer.error);
             let beyond = row.truth.beyond(answer.spread.median);
@@ -103,7 +106,11 @@ fn differences(answers: &[(&Row, &Answer)]) -> Vec<String> {
         let figures = answers.iter().filter(|(row, _)| alike(row)).map(|(_, answer)| answer.spread.median);
         let (low, high) = figures.fold((f64::MAX, f64::MIN), |(low, high), x| (low.min(x), high.max(x)));
         if high - low > ALIKE {
-            texts.push(format!("{} differ by {:.1} points at {level} %", suite::ALIKE.join(", "), high - low));
+            texts.push(format!(
+                "{} differ by {:.1} points at {level} %",
+                suite::ALIKE.join(", "),
+                high - low
+            ));
         }
     }
     texts
