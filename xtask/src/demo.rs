@@ -15,6 +15,7 @@ const SECONDS: &str = "35";
 /// # Errors
 /// When something does not build, or the profiler fails.
 pub fn run() -> Result<()> {
+    println!("Building the profiler and a job server: minutes the first time.");
     let profiler = crate::profiler(true)?;
     let server = Program::build("jobserver")?;
     let folder = tempfile::tempdir()?;
