@@ -72,6 +72,9 @@ pub struct Options {
     /// Write every figure to this file
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+    /// Write the table to this file, in Markdown
+    #[arg(long, value_name = "FILE")]
+    markdown: Option<PathBuf>,
     /// Keep the profiles and what was measured in this folder
     #[arg(long, value_name = "FOLDER")]
     keep: Option<PathBuf>,
@@ -155,6 +158,9 @@ pub fn run(options: &Options) -> Result<()> {
         let text = json!({ "summary": summary, "rows": rows, "programs": all });
         let text = serde_json::to_string_pretty(&text)? + "\n";
         fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    if let Some(path) = &options.markdown {
+        fs::write(path, rows::markdown(&rows)).with_context(|| format!("cannot write {}", path.display()))?;
     }
     // A piece of a measurement has no goals to meet.
     if options.part.is_some() { Ok(()) } else { verdict.check() }

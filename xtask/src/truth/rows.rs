@@ -69,6 +69,26 @@ pub fn table(rows: &[Row], with_coz: bool) -> Table {
     table
 }
 
+/// The same for a page in Markdown: a line for each program and level, coz's answer beside.
+#[must_use]
+pub fn markdown(rows: &[Row]) -> String {
+    let mut text = String::from(
+        "| program | level | truth | predicted | error | holds | coz | error | holds |\n\
+         | --- | ---: | ---: | ---: | ---: | --- | ---: | ---: | --- |\n",
+    );
+    for row in rows {
+        let cells = [answer(row.ours.as_ref()), answer(row.coz.as_ref())];
+        let figure = |[median, range, error, holds]: [String; 4]| {
+            let range = if range.is_empty() { range } else { format!(" ({range})") };
+            format!("{median}{range} | {error} | {holds}")
+        };
+        let [ours, coz] = cells.map(figure);
+        let truth = format!("{:.1} ({})", row.truth.median, range(row.truth));
+        text += &format!("| {} | {} | {truth} | {ours} | {coz} |\n", row.program, row.level);
+    }
+    text
+}
+
 fn range(spread: Spread) -> String {
     format!("{:.1}..{:.1}", spread.low, spread.high)
 }
@@ -108,7 +128,10 @@ mod tests {
     fn what_is_missing_is_shown_as_such() {
         let truth = Spread { median: 20.0, low: 19.0, high: 21.0 };
         let row = Row { program: "p".into(), level: 50, truth, ours: None, coz: None };
-        let text = table(&[row], true).to_string();
+        let text = table(std::slice::from_ref(&row), true).to_string();
         assert_eq!(text.matches("n/a").count(), 2, "{text}");
+        let text = markdown(&[row]);
+        let last = text.lines().last();
+        assert_eq!(last, Some("| p | 50 | 20.0 (19.0..21.0) | n/a |  |  | n/a |  |  |"));
     }
 }
