@@ -6,19 +6,19 @@
 
 typedef struct {
     size_t count, backoff;
-} coz_counter;
+} own_counter;
 
-static coz_counter *coz_find(int type, const char *name) {
-    coz_counter *(*get)(int, const char *);
+static own_counter *own_find(int type, const char *name) {
+    own_counter *(*get)(int, const char *);
     *(void **)&get = dlsym(RTLD_DEFAULT, "_coz_get_counter");
     return get ? get(type, name) : NULL;
 }
 
 #define COZ_PROGRESS_NAMED(name)                                                                             \
     do {                                                                                                     \
-        static coz_counter *counter_;                                                                        \
+        static own_counter *counter_;                                                                        \
         static int asked_;                                                                                   \
-        if (!asked_) asked_ = 1, counter_ = coz_find(1, name);                                               \
+        if (!asked_) asked_ = 1, counter_ = own_find(1, name);                                               \
         if (counter_) __atomic_add_fetch(&counter_->count, 1, __ATOMIC_RELAXED);                             \
     } while (0)
 

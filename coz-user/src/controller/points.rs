@@ -68,6 +68,11 @@ impl Points {
                 let name: Vec<u8> = counter.name.iter().copied().take_while(|&byte| byte != 0).collect();
                 self.counters.push((index, String::from_utf8_lossy(&name).into_owned()));
             }
+            // What the user has named counts; the same place instrumented would count twice.
+            let named = |probe: &String| self.name(PointId(COUNTERS + index as u32)) == Some(probe);
+            if self.probes.iter().any(named) {
+                continue;
+            }
             all.push(PointVisits { point: PointId(COUNTERS + index as u32), visits: counter.count });
         }
         Ok(all)
