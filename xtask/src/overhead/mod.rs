@@ -41,8 +41,16 @@ pub fn run(options: &Options) -> Result<()> {
     let profiler = crate::profiler(true)?;
     let mut table = Table::new();
     table.load_preset(comfy_table::presets::ASCII_MARKDOWN);
-    let header =
-        ["program", "plain, s", "sampling only", "from..to", "default", "from..to", "start-up, ms", "delays, ms"];
+    let header = [
+        "program",
+        "plain, s",
+        "sampling only",
+        "from..to",
+        "default",
+        "from..to",
+        "start-up, ms",
+        "delays, ms",
+    ];
     table.set_header(header);
     let mut prices = Prices::table();
     let all = || CASES.iter().chain(&real::NAMES).map(|&name| name.to_owned()).collect();

@@ -70,7 +70,9 @@ impl Prices {
         };
         let mut row = vec![name.to_owned()];
         row.extend(SHOWN.map(|wanted| shown(sum(&|name| name == wanted))));
-        row.push(shown(sum(&|name| name.ends_with("_entry") || name.ends_with("_exit") || name == "softirq_raise")));
+        row.push(shown(sum(&|name| {
+            name.ends_with("_entry") || name.ends_with("_exit") || name == "softirq_raise"
+        })));
         row.push(format!("{:.1}", sum(&|_| true).0 as f64 / 1e6));
         row
     }

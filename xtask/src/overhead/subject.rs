@@ -45,7 +45,13 @@ impl Subject {
             Self::Foreign(workload) => workload.point,
         };
         let mut command = Command::new(profiler);
-        command.args(["run", "-q", "-P", point]).args(options).arg("-o").arg(profile).arg("--").arg(self.path());
+        command
+            .args(["run", "-q", "-P", point])
+            .args(options)
+            .arg("-o")
+            .arg(profile)
+            .arg("--")
+            .arg(self.path());
         self.work(&mut command);
         command
     }
