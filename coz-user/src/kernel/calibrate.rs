@@ -29,7 +29,7 @@ const GAP: Nanos = Nanos(500);
 /// What a thread that does nothing but look at the clock saw: the gaps in its time.
 #[derive(Debug, Clone)]
 pub struct Gaps {
-    /// All that were longer than [`GAP`].
+    /// All that were longer than half a microsecond.
     pub lengths: Vec<Nanos>,
     /// CPU time that it had meanwhile.
     pub had: Duration,
