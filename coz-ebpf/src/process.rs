@@ -3,7 +3,7 @@
 use aya_ebpf::helpers::{bpf_get_current_pid_tgid, bpf_ktime_get_ns};
 use aya_log_ebpf::{info, warn};
 use coz_common::{
-    abi::{EVENT_EXEC, EVENT_EXIT, EVENT_FORK, Event, Stat},
+    abi::{EVENT_EXEC, EVENT_EXIT, EVENT_FORK, Event, Stat, flags},
     clock,
 };
 
@@ -119,6 +119,7 @@ pub fn try_exit() {
     // Who joins a thread is woken by it, and recent kernels come here before that: its clock is needed until its last
     // switch (`sched::leaves_cpu`). Not so a process's first thread: nobody joins it, and an exec in another thread
     // takes over its id.
+    thread.slot.flags |= flags::LEAVING;
     if tgid == tid {
         thread::leave(tid, &mut thread);
         tell(EVENT_EXIT, tgid, tid, 0);
