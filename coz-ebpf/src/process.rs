@@ -116,8 +116,11 @@ pub fn try_exit() {
             thread::raise(experiment.epoch, thread.slot.local);
         }
     }
-    thread::leave(tid, &mut thread);
+    // Who joins a thread is woken by it, and recent kernels come here before that: its clock is needed until its last
+    // switch (`sched::leaves_cpu`). Not so a process's first thread: nobody joins it, and an exec in another thread
+    // takes over its id.
     if tgid == tid {
+        thread::leave(tid, &mut thread);
         tell(EVENT_EXIT, tgid, tid, 0);
     }
 }

@@ -13,12 +13,15 @@ use crate::{
     thread::{self, Thread},
 };
 
+/// `TASK_DEAD` (include/linux/sched.h): this is the thread's last switch.
+const TASK_DEAD: u32 = 0x80;
+
 /// One thread loses its CPU, another gets it.
 #[inline(always)]
 pub fn try_switch(next: Task, prev_state: u32, preempted: bool) {
     let prev = bpf_get_current_pid_tgid() as u32;
     if let Some(thread) = thread::index_of(prev).and_then(thread::at) {
-        leaves_cpu(thread, prev_state, preempted);
+        leaves_cpu(prev, thread, prev_state, preempted);
     }
     let Some(next) = read::<u32>(next, offsets().task_pid) else { return };
     if let Some(thread) = thread::index_of(next).and_then(thread::at) {
@@ -27,7 +30,7 @@ pub fn try_switch(next: Task, prev_state: u32, preempted: bool) {
 }
 
 #[inline(always)]
-fn leaves_cpu(mut thread: Thread, state: u32, preempted: bool) {
+fn leaves_cpu(tid: u32, mut thread: Thread, state: u32, preempted: bool) {
     let Some(experiment) = thread::experiment() else { return };
     let now = now();
     let required = thread.catch_up(&experiment, now);
@@ -35,6 +38,10 @@ fn leaves_cpu(mut thread: Thread, state: u32, preempted: bool) {
         thread.charge(&experiment, required);
         // The time of sending counts only while the thread goes straight into its handler.
         thread.slot.sent_at = 0;
+    }
+    if state & TASK_DEAD != 0 {
+        thread::leave(tid, &mut thread);
+        return;
     }
     thread.slot.on_cpu_since = 0;
     // A preempted thread is ready to run whatever it was about to wait for.

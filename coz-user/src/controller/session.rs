@@ -85,6 +85,8 @@ pub(super) struct Session {
     delaying: bool,
     timer: Option<Nanos>,
     finished: bool,
+    /// Whether the shim gets into the program. Without it there are no experiments: an effect without delays is wrong.
+    can_delay: bool,
     table_ready: bool,
     points_known: bool,
     pub(super) trouble: Option<anyhow::Error>,
@@ -113,6 +115,7 @@ impl Session {
         let events = unsafe { AsyncFd::register(events) }
             .map_err(|error| error.into_parts().1)
             .context("cannot wait for the kernel's events")?;
+        let can_delay = ready.door.is_some();
         if let Some((listener, door)) = ready.door.take() {
             tokio::spawn(listener.serve(door));
         }
@@ -150,6 +153,7 @@ impl Session {
             delaying: false,
             timer: None,
             finished: false,
+            can_delay,
             table_ready: false,
             points_known: false,
             trouble: None,
@@ -301,7 +305,7 @@ impl Session {
 
     /// coz.h points appear when the program first passes them.
     fn look_for_points(&mut self) {
-        if self.points_known {
+        if self.points_known || !self.can_delay {
             return;
         }
         match self.ready.points.visits(&self.ready.kernel) {
@@ -415,7 +419,7 @@ impl Session {
         {
             self.tell(Event::FixedLine(line));
         }
-        if !self.table_ready && page.entries.iter().any(|entry| entry.line != 0) {
+        if self.can_delay && !self.table_ready && page.entries.iter().any(|entry| entry.line != 0) {
             self.table_ready = true;
             self.tell(Event::TableReady);
         }
