@@ -269,7 +269,7 @@ impl Session {
                 let Ready { kernel, attribution, .. } = &self.ready;
                 return Ok(Some(Event::LinesSeen(self.counts.since_last(kernel, attribution))));
             }
-            Action::Record(ended) => {
+            Action::Record(mut ended) => {
                 if self.delaying {
                     self.delaying = false;
                     self.counts.delayed_end(&self.ready.kernel, &self.ready.attribution, ended.wall());
@@ -278,11 +278,12 @@ impl Session {
                 self.unpaid.0 += ended.unpaid.0;
                 self.progress.ended(&ended);
                 let Ready { kernel, attribution, points, .. } = &self.ready;
-                let line = if ended.line.is_some() {
-                    ended.line
-                } else {
-                    attribution.hottest(|line| Counts::total(kernel, attribution, line).samples)
-                };
+                let total = |line| Counts::total(kernel, attribution, line);
+                let mut line = ended.line;
+                if !line.is_some() {
+                    line = attribution.hottest(|line| total(line).samples);
+                    ended.selected = total(line);
+                }
                 self.recorder.experiment(&ended, line, attribution, points)?;
                 self.check_file();
             }
