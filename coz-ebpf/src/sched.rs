@@ -50,6 +50,10 @@ fn leaves_cpu(tid: u32, mut thread: Thread, state: u32, preempted: bool) {
     } else {
         thread.slot.blocked_at = now;
         thread.slot.ready_at = 0;
+        // Our handler's own sleep is no part of the program.
+        if thread.target.paying == 0 {
+            thread.begin_stretch(false);
+        }
     }
 }
 
@@ -93,6 +97,7 @@ pub fn try_waking(task: Task) {
             thread::index_of(bpf_get_current_pid_tgid() as u32).and_then(thread::at).map(|mut waker| {
                 let required = waker.catch_up(&experiment, now);
                 waker.charge(&experiment, required);
+                waker.begin_stretch(true);
                 absorbed(waker.slot)
             })
         }

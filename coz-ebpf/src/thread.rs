@@ -2,15 +2,23 @@
 
 use core::intrinsics::{AtomicOrdering, atomic_cxchg};
 
+use aya_ebpf::helpers::generated::{bpf_get_current_task_btf, bpf_task_pt_regs};
 use coz_common::{
     abi::{self, KernelSlot, SLOT_PROBES, STATE_RUNNING, Stat, TargetSlot},
     clock::{self, Experiment, TaggedDelay},
+    stretch,
 };
 
 use crate::{
     kernel::{Task, read},
     maps::{GLOBAL, PAYMENTS, SLOTS, TIDS, control, count, offsets},
 };
+
+/// Offsets of instruction and stack pointer in the registers that a thread left user mode with (x86-64
+/// `struct pt_regs`).
+const PT_REGS_IP: u32 = 128;
+/// See [`PT_REGS_IP`].
+const PT_REGS_SP: u32 = 152;
 
 /// A thread of the profiled set, at an event in its own context or on its own CPU.
 pub struct Thread {
@@ -50,6 +58,15 @@ impl Thread {
             None => count(Stat::PaidAbsurd, 1),
         }
         required
+    }
+
+    /// The thread, which is the current one, blocks here or has woken somebody: what comes now is another stretch.
+    #[inline(always)]
+    pub fn begin_stretch(&mut self, woke: bool) {
+        // SAFETY: helpers; the task is the current one, so its registers stay where they are.
+        let registers = unsafe { bpf_task_pt_regs(bpf_get_current_task_btf()) } as *const u8;
+        let (Some(ip), Some(sp)) = (read(registers, PT_REGS_IP), read(registers, PT_REGS_SP)) else { return };
+        stretch::begin(self.slot, stretch::place(ip, sp, woke));
     }
 
     /// Charges the line's share of the CPU time since the last charge.
