@@ -492,6 +492,8 @@ pub enum Stat {
     ReadFailed,
     /// Visits of uprobe points by threads outside the set.
     ForeignVisits,
+    /// A thread ran that had not been seen to get its CPU, or got one without having been seen to lose it.
+    SwitchesMissed,
 }
 
 impl Stat {
@@ -521,11 +523,12 @@ impl Stat {
         Self::PaidAbsurd,
         Self::ReadFailed,
         Self::ForeignVisits,
+        Self::SwitchesMissed,
     ];
 }
 
 /// Number of [`Stat`]s.
-pub const STAT_COUNT: u32 = Stat::ForeignVisits as u32 + 1;
+pub const STAT_COUNT: u32 = Stat::SwitchesMissed as u32 + 1;
 
 const _: () = assert!(size_of::<Control>() == 4096 && align_of::<Control>() == 8);
 const _: () = assert!(offset_of!(Control, threshold_ns) == 24);

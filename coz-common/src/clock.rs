@@ -218,10 +218,63 @@ fn charge_time(slot: &mut KernelSlot, experiment: &Experiment, required: u64, cp
     delay
 }
 
+/// What a thread brings along when it gets a CPU.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Began {
+    /// Time that it had stood in the run queue, nanoseconds.
+    pub waited: u64,
+    /// Delay that it has absorbed by waiting for who woke it, nanoseconds.
+    pub inherited: u64,
+}
+
+/// The thread gets a CPU at `now`.
+#[inline(always)]
+pub fn get_cpu(
+    slot: &mut KernelSlot,
+    target: &TargetSlot,
+    experiment: &Experiment,
+    required: u64,
+    now: u64,
+) -> Began {
+    let mut began = Began::default();
+    slot.on_cpu_since = now;
+    if slot.ready_at != 0 {
+        began.waited = now.saturating_sub(slot.ready_at);
+        slot.ready_at = 0;
+        book_wait(slot, target, experiment, began.waited);
+    }
+    if slot.woken_at != 0 {
+        if target.paying != 0 {
+            slot.woken_at = 0;
+        } else {
+            enter_epoch(slot, target, experiment, now);
+            began.inherited = apply_wake(slot, experiment, required, now);
+        }
+    }
+    slot.blocked_at = 0;
+    began
+}
+
+/// The thread runs, though it was not seen to get its CPU: `Some` of when it must have, to be given to [`get_cpu`]. That is
+/// when it became ready, or `now` where that was not seen either.
+///
+/// Such a thing should not happen, but does: on a virtual machine whose hypervisor kept an old copy of the kernel's code for
+/// some processes, the tracepoint was silent while one of them gave its CPU away. A thread that is taken
+/// for sleeping while it runs would be charged nothing until its next switch.
+#[must_use]
+#[inline(always)]
+pub const fn missed_switch(slot: &KernelSlot, now: u64) -> Option<u64> {
+    match (slot.on_cpu_since, slot.ready_at) {
+        (0, 0) => Some(now),
+        (0, ready) => Some(ready),
+        _ => None,
+    }
+}
+
 /// The thread runs again, `waited` after it was ready to. While it pays, waiting for a CPU is no payment; but a
 /// wake-up takes its time on an idle machine too, and that much of it would not have been there without the payment.
 #[inline(always)]
-pub fn book_wait(slot: &mut KernelSlot, target: &TargetSlot, experiment: &Experiment, waited: u64) {
+fn book_wait(slot: &mut KernelSlot, target: &TargetSlot, experiment: &Experiment, waited: u64) {
     if target.paying != 0 {
         slot.pay_wait += waited.saturating_sub(experiment.wake_latency_ns);
     }

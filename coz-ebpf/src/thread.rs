@@ -44,10 +44,23 @@ pub fn at(index: u32) -> Option<Thread> {
 }
 
 impl Thread {
-    /// Brings the slot up to date: the epoch, what was paid, the CPU time. Every event starts here.
-    /// Returns what is required of everyone now.
+    /// Gets a CPU.
+    #[inline(always)]
+    pub fn get_cpu(&mut self, experiment: &Experiment, now: u64) {
+        let required = required(experiment.epoch);
+        let began = clock::get_cpu(self.slot, self.target, experiment, required, now);
+        count(Stat::RunqueueNs, began.waited);
+        count(Stat::InheritedNs, began.inherited);
+    }
+
+    /// Brings the slot of the current thread up to date: the epoch, what was paid, the CPU time. Every event in its
+    /// context starts here. Returns what is required of everyone now.
     #[inline(always)]
     pub fn catch_up(&mut self, experiment: &Experiment, now: u64) -> u64 {
+        if let Some(since) = clock::missed_switch(self.slot, now) {
+            count(Stat::SwitchesMissed, 1);
+            self.get_cpu(experiment, since);
+        }
         let ran = clock::account_cpu(self.slot, self.target, now);
         count(Stat::CpuNs, ran);
         clock::enter_epoch(self.slot, self.target, experiment, now);

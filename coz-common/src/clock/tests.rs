@@ -268,3 +268,18 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_switch_that_was_not_seen_is_made_up_for() {
+    // Blocked at 5,000, woken at 9,000 by a thread that had absorbed 300; seen next by a sample at 400,000.
+    let mut t = thread();
+    (t.blocked_at, t.woken_at, t.ready_at, t.woken_local, t.woken_epoch) = (5_000, 9_000, 9_000, 300, 7);
+    let since = missed_switch(&t, 400_000);
+    assert_eq!(since, Some(9_000), "it has run since it was ready, as far as one can know");
+    let began = get_cpu(&mut t, &TargetSlot::default(), &experiment(500), 1_000, 9_000);
+    assert_eq!(began, Began { waited: 0, inherited: 300 });
+    assert_eq!((t.on_cpu_since, t.blocked_at, t.ready_at, t.woken_at), (9_000, 0, 0, 0));
+    assert_eq!(missed_switch(&t, 400_000), None);
+    assert_eq!(account_cpu(&mut t, &TargetSlot::default(), 400_000), 391_000);
+    assert_eq!(missed_switch(&thread(), 400_000), Some(400_000), "nothing was seen: nothing is charged");
+}
