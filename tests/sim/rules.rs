@@ -1,0 +1,73 @@
+//! What can be varied: the rules as they are, and others that were tried.
+
+use super::{MS, Ns, US};
+
+/// How the selected line's time is charged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Charging {
+    /// A whole sample's delay at the sample that hits.
+    Lumped,
+    /// Little by little, at the running share of hits: [`coz_common::clock::charge`].
+    Fluid,
+}
+
+/// What a woken thread inherits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wake {
+    /// Nothing.
+    Nothing,
+    /// `v(T) = max(v(T) at block, v(W))`, no more.
+    Max,
+    /// [`coz_common::clock::apply_wake`]: also the latency, where it would not have waited.
+    Product,
+}
+
+/// What a thread owes for the time that it has waited for a CPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CpuEdge {
+    /// All that `G` has grown by.
+    Owes,
+    /// It inherits from the thread that it waited behind, as if that one had woken it.
+    Absolute,
+    /// It absorbs what was charged on its CPU meanwhile.
+    Relative,
+}
+
+/// The rules of one run.
+#[derive(Clone, Debug)]
+pub struct Rules {
+    /// How the line's time is charged.
+    pub charging: Charging,
+    /// What goes along with a wake-up.
+    pub wake: Wake,
+    /// What goes along with a CPU.
+    pub cpu_edge: CpuEdge,
+    /// Debt from which a thread is asked to pay.
+    pub threshold: Ns,
+    /// Nominal sampling period.
+    pub period: Ns,
+    /// By how much a period differs at most, to either side.
+    pub jitter: Ns,
+    /// Whether a waker hands on what it has paid beyond `G` too.
+    pub hand_on_credit: bool,
+    /// Whether unlocking and arriving at a barrier are moments of charging even if nobody is woken.
+    pub charge_at_unlock: bool,
+    /// Whether a wake-up from a timed wait is an occasion to pay.
+    pub pay_at_wake: bool,
+}
+
+impl Default for Rules {
+    fn default() -> Self {
+        Self {
+            charging: Charging::Fluid,
+            wake: Wake::Product,
+            cpu_edge: CpuEdge::Owes,
+            threshold: 250 * US,
+            period: MS,
+            jitter: 100 * US,
+            hand_on_credit: true,
+            charge_at_unlock: false,
+            pay_at_wake: false,
+        }
+    }
+}
