@@ -103,7 +103,8 @@ impl World<'_> {
                 if let Some(profiler) = &mut self.profiler {
                     profiler.fork(id, child, now);
                 }
-                self.place(child);
+                let latency = self.machine.wake_latency;
+                self.place(child, latency);
                 self.next(id)
             }
             Op::Join => {

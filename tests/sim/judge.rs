@@ -132,6 +132,7 @@ pub fn predict(program: &Program, machine: &Machine, rules: &Rules, effort: &Eff
         world.run_until(begun + effort.experiment);
         let delay = world.required();
         let owed = owed(&world);
+        if std::env::var_os("EXPLAIN").is_some() { eprintln!("{speedup} G {} {}", delay/1000, world.describe()); }
         world.end();
         let visits = (world.visits() - before) as f64;
         let effective = (world.now() - begun) as f64 - delay as f64;

@@ -198,11 +198,13 @@ impl World<'_> {
         if let Some(profiler) = &mut self.profiler {
             profiler.waking(waker, id, now);
         }
-        self.place(id);
+        // An interrupt has woken the CPU already.
+        let latency = if waker.is_some() { self.machine.wake_latency } else { self.machine.switch };
+        self.place(id, latency);
     }
 
-    /// Finds a CPU for a thread that has become ready.
-    pub(super) fn place(&mut self, id: Id) {
+    /// Finds a CPU for a thread that has become ready; an idle one takes so long to come.
+    pub(super) fn place(&mut self, id: Id, latency: Ns) {
         let machine = self.machine;
         let floor = self.least_turn.saturating_sub(machine.slice);
         let thread = &mut self.threads[id];
@@ -213,7 +215,6 @@ impl World<'_> {
         if let Some(cpu) = cpu {
             self.threads[id].state = State::Arriving;
             self.cpus[cpu].arriving = Some(id);
-            let latency = if self.now == 1 { 0 } else { machine.wake_latency };
             self.after(latency, Event::Arrival(cpu));
             return;
         }

@@ -28,6 +28,8 @@ pub(super) enum Event {
     Tick(usize),
     /// A thread's timer runs out.
     Timer(Id, u64),
+    /// The interrupt of that timer has come through.
+    Interrupt(Id, u64),
 }
 
 #[derive(Debug, Default)]
@@ -123,7 +125,7 @@ impl<'a> World<'a> {
             if let Some(profiler) = &mut world.profiler {
                 profiler.join(id);
             }
-            world.wake(None, id);
+            world.place(id, 0);
         }
         if world.profiler.is_some() {
             // The clocks of the CPUs tick independently of each other.
@@ -209,9 +211,21 @@ impl<'a> World<'a> {
             Event::Timer(id, sleeps)
                 if self.threads[id].sleeps == sleeps && self.threads[id].state == State::Blocked =>
             {
+                // An idle CPU takes as long to notice its own timer as to notice another CPU's call.
+                let idle = self.cpus[self.threads[id].last_cpu].running.is_none();
+                let latency = if idle { self.machine.wake_latency } else { 0 };
+                self.after(latency, Event::Interrupt(id, sleeps));
+            }
+            Event::Interrupt(id, sleeps)
+                if self.threads[id].sleeps == sleeps && self.threads[id].state == State::Blocked =>
+            {
                 self.wake(None, id);
             }
-            Event::Burst(..) | Event::Slice(..) | Event::Resched(..) | Event::Timer(..) => {}
+            Event::Burst(..)
+            | Event::Slice(..)
+            | Event::Resched(..)
+            | Event::Timer(..)
+            | Event::Interrupt(..) => {}
         }
     }
 
@@ -262,6 +276,16 @@ impl<'a> World<'a> {
             .filter(|&id| self.threads[id].state != State::Dead)
             .map(|id| (profiler.owed(id), self.visits_of[id]))
             .collect()
+    }
+
+    /// For looking into a case: CPU time, payments and debt of each thread.
+    #[must_use]
+    pub fn describe(&self) -> String {
+        let Some(p) = &self.profiler else { return String::new() };
+        (0..p.slots.len()).map(|id| {
+            let s = &p.slots[id];
+            format!("[{id}: cpu {} paid {} local {} credit {} owes {} v {}]", s.cpu_total/1000, p.targets[id].paid/1000, s.local/1000, s.credit/1000, p.owed(id)/1000, self.visits_of[id])
+        }).collect()
     }
 
     /// Checks the virtual clocks from now on.
