@@ -39,6 +39,8 @@ pub(super) struct Profiler {
     /// Delay charged on each CPU so far, and what it was when a thread began to wait: for [`CpuEdge::Relative`].
     cpu_charged: Vec<Ns>,
     charged_before: Vec<(usize, Ns)>,
+    /// The line's true time since it was last charged: for [`Charging::Exact`].
+    pub line_time: Vec<Ns>,
     pub totals: Totals,
     /// Checks of the clock's invariants, where wanted.
     pub audit: Option<Audit>,
@@ -68,6 +70,7 @@ impl Profiler {
             targets: Vec::new(),
             cpu_charged: vec![0; machine.cpus],
             charged_before: Vec::new(),
+            line_time: Vec::new(),
             totals: Totals::default(),
             audit: None,
         }
@@ -80,6 +83,7 @@ impl Profiler {
         self.control.deadline_ns = now + 3600 * S;
         self.control.state = STATE_RUNNING;
         self.control.epoch += 1;
+        self.line_time.fill(0);
     }
 
     /// It ends.
@@ -107,7 +111,9 @@ impl Profiler {
             self.slots.resize_with(id + 1, KernelSlot::default);
             self.targets.resize_with(id + 1, TargetSlot::default);
             self.charged_before.resize(id + 1, (0, 0));
+            self.line_time.resize(id + 1, 0);
         }
+        self.line_time[id] = 0;
         let target = self.targets[id];
         self.slots[id].reset(id as u32 + 1, 1, &target);
         if let Some(audit) = &mut self.audit {
@@ -132,8 +138,15 @@ impl Profiler {
     }
 
     fn charge(&mut self, id: Id, experiment: &Experiment, required: u64, now: Ns, cpu: Option<usize>) -> u64 {
-        if self.rules.charging == Charging::Lumped {
-            return required;
+        match self.rules.charging {
+            Charging::Lumped => return required,
+            Charging::Fluid => {}
+            Charging::Exact => {
+                let slot = &mut self.slots[id];
+                slot.share = SHARE_ONE;
+                slot.share_weight = 1;
+                slot.cpu_uncharged = std::mem::take(&mut self.line_time[id]);
+            }
         }
         let charged = clock::charge(&mut self.slots[id], experiment, required);
         self.charged(id, charged, experiment, required, now, cpu)
@@ -179,7 +192,7 @@ impl Profiler {
         }
         let hit = line == self.control.selected;
         match self.rules.charging {
-            Charging::Fluid => {
+            Charging::Fluid | Charging::Exact => {
                 clock::observe(&mut self.slots[id], hit, weight, &experiment);
                 required = self.charge(id, &experiment, required, now, Some(cpu));
             }
@@ -251,7 +264,7 @@ impl Profiler {
             }
         }
         self.slots[id].blocked_at = 0;
-        if !paying && queued > 0 {
+        if queued > 0 {
             self.cpu_edge(id, before, cpu, queued, &experiment, now);
         }
     }
@@ -346,7 +359,9 @@ impl Profiler {
     pub fn exit(&mut self, id: Id, now: Ns) {
         let experiment = self.experiment();
         let required = self.catch_up(id, &experiment, now);
-        if self.rules.charging == Charging::Fluid {
+        if self.rules.charging == Charging::Exact {
+            self.charge(id, &experiment, required, now, None);
+        } else if self.rules.charging == Charging::Fluid {
             let charged = clock::charge_exit(&mut self.slots[id], &experiment, required);
             self.charged(id, charged, &experiment, required, now, None);
         }

@@ -9,6 +9,9 @@ pub enum Charging {
     Lumped,
     /// Little by little, at the running share of hits: [`coz_common::clock::charge`].
     Fluid,
+    /// What the line has really used, to the nanosecond: what no sampling can know. Shows the part of an error that is
+    /// not the charging's.
+    Exact,
 }
 
 /// What a woken thread inherits.

@@ -4,7 +4,7 @@ use rand::RngExt;
 
 use super::Ns;
 use super::handler::{Handler, Stage, Want};
-use super::program::Line;
+use super::program::{HOT, Line};
 use super::sync::Id;
 use super::thread::{ENDLESS, State, Work};
 use super::world::{Event, World};
@@ -32,6 +32,11 @@ impl World<'_> {
             && burst.left != ENDLESS
         {
             burst.left = burst.left.saturating_sub(ran);
+            if burst.work == Work::Line(HOT)
+                && let Some(profiler) = &mut self.profiler
+            {
+                profiler.line_time[id] += ran;
+            }
         }
     }
 

@@ -17,7 +17,7 @@ usage: simulate [SHAPE...] [OPTION...]
   --rate HZ           samples a second of each CPU (1000)
   --jitter US         by how much a sampling period differs at most (100)
   --threshold US      debt from which a thread is asked to pay (250)
-  --lumped | --fluid  how the line's time is charged (fluid)
+  --lumped | --fluid | --exact   how the line's time is charged (fluid); exact: as no sampling can
   --wake none|max|product      what goes along with a wake-up (product)
   --edge owes|absolute|relative  what goes along with a CPU (owes)
   --no-credit         a waker does not hand on what it has paid beyond G
@@ -78,6 +78,7 @@ fn parse(arguments: &[String]) -> Result<Options, String> {
             "--threshold" => rules.threshold = number()? * US,
             "--lumped" => rules.charging = Charging::Lumped,
             "--fluid" => rules.charging = Charging::Fluid,
+            "--exact" => rules.charging = Charging::Exact,
             "--no-credit" => rules.hand_on_credit = false,
             "--unlock" => rules.charge_at_unlock = true,
             "--exit-first" => machine.exit_first = true,
