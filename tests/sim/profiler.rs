@@ -41,9 +41,17 @@ pub(super) struct Profiler {
     charged_before: Vec<(usize, Ns)>,
     /// The line's true time since it was last charged: for [`Charging::Exact`].
     pub line_time: Vec<Ns>,
+    kinds: Vec<Kinds>,
     pub totals: Totals,
     /// Checks of the clock's invariants, where wanted.
     pub audit: Option<Audit>,
+}
+
+/// The shares of a thread's kinds of stretches, and which one it is in.
+#[derive(Clone, Debug, Default)]
+struct Kinds {
+    now: usize,
+    shares: [(u32, u32); 3],
 }
 
 /// Where each thread's virtual clock stood, and how often a rule broke its promise.
@@ -71,6 +79,7 @@ impl Profiler {
             cpu_charged: vec![0; machine.cpus],
             charged_before: Vec::new(),
             line_time: Vec::new(),
+            kinds: Vec::new(),
             totals: Totals::default(),
             audit: None,
         }
@@ -112,8 +121,10 @@ impl Profiler {
             self.targets.resize_with(id + 1, TargetSlot::default);
             self.charged_before.resize(id + 1, (0, 0));
             self.line_time.resize(id + 1, 0);
+            self.kinds.resize(id + 1, Kinds::default());
         }
         self.line_time[id] = 0;
+        self.kinds[id] = Kinds::default();
         let target = self.targets[id];
         self.slots[id].reset(id as u32 + 1, 1, &target);
         if let Some(audit) = &mut self.audit {
@@ -130,6 +141,10 @@ impl Profiler {
         let (slot, target) = (&mut self.slots[id], &self.targets[id]);
         self.totals.cpu += clock::account_cpu(slot, target, now);
         let entered = clock::enter_epoch(slot, target, experiment, now);
+        if entered {
+            self.kinds[id].shares = Default::default();
+        }
+        let (slot, target) = (&mut self.slots[id], &self.targets[id]);
         let required = TaggedDelay(self.required).in_epoch(experiment.epoch);
         let longest = now.saturating_sub(experiment.started_ns);
         self.totals.paid += clock::fold_payment(slot, target, required, longest).unwrap_or(0);
@@ -148,8 +163,29 @@ impl Profiler {
                 slot.cpu_uncharged = std::mem::take(&mut self.line_time[id]);
             }
         }
+        let known = self.rules.kinds && u64::from(self.kinds[id].shares[self.kinds[id].now].1) >= experiment.period_ns >> 10;
+        if known {
+            self.swap_kind(id);
+        }
         let charged = clock::charge(&mut self.slots[id], experiment, required);
+        if known {
+            self.swap_kind(id);
+        }
         self.charged(id, charged, experiment, required, now, cpu)
+    }
+
+    /// Exchanges the thread's share and that of its present kind of stretch.
+    fn swap_kind(&mut self, id: Id) {
+        if self.rules.kinds {
+            let (slot, kinds) = (&mut self.slots[id], &mut self.kinds[id]);
+            let share = &mut kinds.shares[kinds.now];
+            std::mem::swap(&mut slot.share, &mut share.0);
+            std::mem::swap(&mut slot.share_weight, &mut share.1);
+        }
+    }
+
+    fn begins(&mut self, id: Id, kind: usize) {
+        self.kinds[id].now = kind;
     }
 
     fn charged(
@@ -193,7 +229,13 @@ impl Profiler {
         let hit = line == self.control.selected;
         match self.rules.charging {
             Charging::Fluid | Charging::Exact => {
-                clock::observe(&mut self.slots[id], hit, weight, &experiment);
+                let longer = Experiment { period_ns: experiment.period_ns * self.rules.window, ..experiment };
+                self.swap_kind(id);
+                clock::observe(&mut self.slots[id], hit, weight, &longer);
+                self.swap_kind(id);
+                if self.rules.kinds {
+                    clock::observe(&mut self.slots[id], hit, weight, &longer);
+                }
                 required = self.charge(id, &experiment, required, now, Some(cpu));
             }
             Charging::Lumped => {
@@ -256,6 +298,9 @@ impl Profiler {
                 slot.pay_wait += queued;
             }
         }
+        if slot.blocked_at != 0 && !paying {
+            self.kinds[id].now = if slot.woken_at != 0 { 1 } else { 0 };
+        }
         if slot.woken_at != 0 {
             if paying {
                 slot.woken_at = 0;
@@ -272,7 +317,9 @@ impl Profiler {
     fn wakes(&mut self, id: Id, experiment: &Experiment, now: Ns) {
         let required = TaggedDelay(self.required).in_epoch(experiment.epoch);
         let (slot, target) = (&mut self.slots[id], &self.targets[id]);
-        clock::enter_epoch(slot, target, experiment, now);
+        if clock::enter_epoch(slot, target, experiment, now) {
+            self.kinds[id].shares = Default::default();
+        }
         match self.rules.wake {
             Wake::Nothing => slot.woken_at = 0,
             Wake::Max => {
@@ -327,6 +374,7 @@ impl Profiler {
         let experiment = self.experiment();
         let required = self.catch_up(waker, &experiment, now);
         self.charge(waker, &experiment, required, now, None);
+        self.begins(waker, 2);
         let waker = &self.slots[waker];
         let local = if self.rules.hand_on_credit { absorbed(waker) } else { waker.local };
         let slot = &mut self.slots[woken];

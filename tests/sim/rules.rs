@@ -51,6 +51,10 @@ pub struct Rules {
     pub period: Ns,
     /// By how much a period differs at most, to either side.
     pub jitter: Ns,
+    /// The running share looks back on so many times [`coz_common::clock::SHARE_WINDOW`] periods.
+    pub window: u64,
+    /// Whether the share is kept apart by how a stretch of CPU time began.
+    pub kinds: bool,
     /// Whether a waker hands on what it has paid beyond `G` too.
     pub hand_on_credit: bool,
     /// Whether unlocking and arriving at a barrier are moments of charging even if nobody is woken.
@@ -68,6 +72,8 @@ impl Default for Rules {
             threshold: 250 * US,
             period: MS,
             jitter: 100 * US,
+            window: 1,
+            kinds: false,
             hand_on_credit: true,
             charge_at_unlock: false,
             pay_at_wake: false,

@@ -79,6 +79,8 @@ fn parse(arguments: &[String]) -> Result<Options, String> {
             "--lumped" => rules.charging = Charging::Lumped,
             "--fluid" => rules.charging = Charging::Fluid,
             "--exact" => rules.charging = Charging::Exact,
+            "--kinds" => rules.kinds = true,
+            "--window" => rules.window = number()?.max(1),
             "--no-credit" => rules.hand_on_credit = false,
             "--unlock" => rules.charge_at_unlock = true,
             "--exit-first" => machine.exit_first = true,
