@@ -24,6 +24,7 @@ pub mod program;
 pub mod rules;
 mod scheduler;
 pub mod shapes;
+pub mod stretch;
 mod sync;
 mod thread;
 mod world;

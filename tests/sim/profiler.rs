@@ -8,6 +8,7 @@ use coz_common::clock::{self, Experiment, SHARE_ONE, TaggedDelay, absorbed, debt
 use super::machine::Machine;
 use super::program::{HOT, Line};
 use super::rules::{Charging, CpuEdge, Rules, Wake};
+use super::stretch::{End, Start, Stretch};
 use super::sync::Id;
 use super::{Ns, S};
 
@@ -41,17 +42,10 @@ pub(super) struct Profiler {
     charged_before: Vec<(usize, Ns)>,
     /// The line's true time since it was last charged: for [`Charging::Exact`].
     pub line_time: Vec<Ns>,
-    kinds: Vec<Kinds>,
+    stretches: Vec<Stretch>,
     pub totals: Totals,
     /// Checks of the clock's invariants, where wanted.
     pub audit: Option<Audit>,
-}
-
-/// The shares of a thread's kinds of stretches, and which one it is in.
-#[derive(Clone, Debug, Default)]
-struct Kinds {
-    now: usize,
-    shares: [(u32, u32); 3],
 }
 
 /// Where each thread's virtual clock stood, and how often a rule broke its promise.
@@ -79,7 +73,7 @@ impl Profiler {
             cpu_charged: vec![0; machine.cpus],
             charged_before: Vec::new(),
             line_time: Vec::new(),
-            kinds: Vec::new(),
+            stretches: Vec::new(),
             totals: Totals::default(),
             audit: None,
         }
@@ -121,10 +115,10 @@ impl Profiler {
             self.targets.resize_with(id + 1, TargetSlot::default);
             self.charged_before.resize(id + 1, (0, 0));
             self.line_time.resize(id + 1, 0);
-            self.kinds.resize(id + 1, Kinds::default());
+            self.stretches.resize(id + 1, Stretch::default());
         }
         self.line_time[id] = 0;
-        self.kinds[id] = Kinds::default();
+        self.stretches[id] = Stretch::default();
         let target = self.targets[id];
         self.slots[id].reset(id as u32 + 1, 1, &target);
         if let Some(audit) = &mut self.audit {
@@ -142,7 +136,7 @@ impl Profiler {
         self.totals.cpu += clock::account_cpu(slot, target, now);
         let entered = clock::enter_epoch(slot, target, experiment, now);
         if entered {
-            self.kinds[id].shares = Default::default();
+            self.stretches[id].forget();
         }
         let (slot, target) = (&mut self.slots[id], &self.targets[id]);
         let required = TaggedDelay(self.required).in_epoch(experiment.epoch);
@@ -152,7 +146,7 @@ impl Profiler {
         required
     }
 
-    fn charge(&mut self, id: Id, experiment: &Experiment, required: u64, now: Ns, cpu: Option<usize>) -> u64 {
+    fn charge(&mut self, id: Id, experiment: &Experiment, required: u64, now: Ns, cpu: Option<usize>, end: End) -> u64 {
         match self.rules.charging {
             Charging::Lumped => return required,
             Charging::Fluid => {}
@@ -162,30 +156,18 @@ impl Profiler {
                 slot.share_weight = 1;
                 slot.cpu_uncharged = std::mem::take(&mut self.line_time[id]);
             }
-        }
-        let known = self.rules.kinds && u64::from(self.kinds[id].shares[self.kinds[id].now].1) >= experiment.period_ns >> 10;
-        if known {
-            self.swap_kind(id);
+            Charging::Stretches(how) => {
+                if !experiment.running {
+                    return required;
+                }
+                let slot = &mut self.slots[id];
+                slot.cpu_uncharged = self.stretches[id].take(slot.cpu_uncharged, end, experiment.period_ns, how);
+                slot.share = SHARE_ONE;
+                slot.share_weight = 1;
+            }
         }
         let charged = clock::charge(&mut self.slots[id], experiment, required);
-        if known {
-            self.swap_kind(id);
-        }
         self.charged(id, charged, experiment, required, now, cpu)
-    }
-
-    /// Exchanges the thread's share and that of its present kind of stretch.
-    fn swap_kind(&mut self, id: Id) {
-        if self.rules.kinds {
-            let (slot, kinds) = (&mut self.slots[id], &mut self.kinds[id]);
-            let share = &mut kinds.shares[kinds.now];
-            std::mem::swap(&mut slot.share, &mut share.0);
-            std::mem::swap(&mut slot.share_weight, &mut share.1);
-        }
-    }
-
-    fn begins(&mut self, id: Id, kind: usize) {
-        self.kinds[id].now = kind;
     }
 
     fn charged(
@@ -230,13 +212,12 @@ impl Profiler {
         match self.rules.charging {
             Charging::Fluid | Charging::Exact => {
                 let longer = Experiment { period_ns: experiment.period_ns * self.rules.window, ..experiment };
-                self.swap_kind(id);
                 clock::observe(&mut self.slots[id], hit, weight, &longer);
-                self.swap_kind(id);
-                if self.rules.kinds {
-                    clock::observe(&mut self.slots[id], hit, weight, &longer);
-                }
-                required = self.charge(id, &experiment, required, now, Some(cpu));
+                required = self.charge(id, &experiment, required, now, Some(cpu), End::Open);
+            }
+            Charging::Stretches(_) => {
+                self.stretches[id].observe(hit, weight);
+                required = self.charge(id, &experiment, required, now, Some(cpu), End::Open);
             }
             Charging::Lumped => {
                 let slot = &mut self.slots[id];
@@ -269,7 +250,8 @@ impl Profiler {
         let experiment = self.experiment();
         let required = self.catch_up(id, &experiment, now);
         if self.targets[id].paying == 0 {
-            self.charge(id, &experiment, required, now, Some(cpu));
+            let end = if runnable { End::Open } else { End::Blocks };
+            self.charge(id, &experiment, required, now, Some(cpu), end);
             self.slots[id].sent_at = 0;
         }
         let slot = &mut self.slots[id];
@@ -299,7 +281,7 @@ impl Profiler {
             }
         }
         if slot.blocked_at != 0 && !paying {
-            self.kinds[id].now = if slot.woken_at != 0 { 1 } else { 0 };
+            self.stretches[id].begin(if slot.woken_at != 0 { Start::Woken } else { Start::Alone });
         }
         if slot.woken_at != 0 {
             if paying {
@@ -318,7 +300,7 @@ impl Profiler {
         let required = TaggedDelay(self.required).in_epoch(experiment.epoch);
         let (slot, target) = (&mut self.slots[id], &self.targets[id]);
         if clock::enter_epoch(slot, target, experiment, now) {
-            self.kinds[id].shares = Default::default();
+            self.stretches[id].forget();
         }
         match self.rules.wake {
             Wake::Nothing => slot.woken_at = 0,
@@ -373,8 +355,8 @@ impl Profiler {
         };
         let experiment = self.experiment();
         let required = self.catch_up(waker, &experiment, now);
-        self.charge(waker, &experiment, required, now, None);
-        self.begins(waker, 2);
+        self.charge(waker, &experiment, required, now, None, End::Wakes);
+        self.stretches[waker].begin(Start::Waker);
         let waker = &self.slots[waker];
         let local = if self.rules.hand_on_credit { absorbed(waker) } else { waker.local };
         let slot = &mut self.slots[woken];
@@ -388,7 +370,7 @@ impl Profiler {
         if self.rules.charge_at_unlock {
             let experiment = self.experiment();
             let required = self.catch_up(id, &experiment, now);
-            self.charge(id, &experiment, required, now, None);
+            self.charge(id, &experiment, required, now, None, End::Blocks);
         }
     }
 
@@ -396,7 +378,7 @@ impl Profiler {
     pub fn fork(&mut self, parent: Id, child: Id, now: Ns) {
         let experiment = self.experiment();
         let required = self.catch_up(parent, &experiment, now);
-        self.charge(parent, &experiment, required, now, None);
+        self.charge(parent, &experiment, required, now, None, End::Wakes);
         self.join(child);
         let parent = self.slots[parent];
         clock::inherit(&mut self.slots[child], &parent);
@@ -407,8 +389,8 @@ impl Profiler {
     pub fn exit(&mut self, id: Id, now: Ns) {
         let experiment = self.experiment();
         let required = self.catch_up(id, &experiment, now);
-        if self.rules.charging == Charging::Exact {
-            self.charge(id, &experiment, required, now, None);
+        if matches!(self.rules.charging, Charging::Exact | Charging::Stretches(_)) {
+            self.charge(id, &experiment, required, now, None, End::Blocks);
         } else if self.rules.charging == Charging::Fluid {
             let charged = clock::charge_exit(&mut self.slots[id], &experiment, required);
             self.charged(id, charged, &experiment, required, now, None);

@@ -1,5 +1,6 @@
 //! What can be varied: the rules as they are, and others that were tried.
 
+use super::stretch::Stretching;
 use super::{MS, Ns, US};
 
 /// How the selected line's time is charged.
@@ -12,6 +13,8 @@ pub enum Charging {
     /// What the line has really used, to the nanosecond: what no sampling can know. Shows the part of an error that is
     /// not the charging's.
     Exact,
+    /// By the kind of stretch between two events.
+    Stretches(Stretching),
 }
 
 /// What a woken thread inherits.
@@ -53,8 +56,6 @@ pub struct Rules {
     pub jitter: Ns,
     /// The running share looks back on so many times [`coz_common::clock::SHARE_WINDOW`] periods.
     pub window: u64,
-    /// Whether the share is kept apart by how a stretch of CPU time began.
-    pub kinds: bool,
     /// Whether a waker hands on what it has paid beyond `G` too.
     pub hand_on_credit: bool,
     /// Whether unlocking and arriving at a barrier are moments of charging even if nobody is woken.
@@ -73,7 +74,6 @@ impl Default for Rules {
             period: MS,
             jitter: 100 * US,
             window: 1,
-            kinds: false,
             hand_on_credit: true,
             charge_at_unlock: false,
             pay_at_wake: false,

@@ -7,6 +7,7 @@ use coz_tests::sim::judge::{Effort, Judgement, judge};
 use coz_tests::sim::machine::Machine;
 use coz_tests::sim::rules::{Charging, CpuEdge, Rules, Wake};
 use coz_tests::sim::shapes::{SHAPES, Shape};
+use coz_tests::sim::stretch::Stretching;
 use coz_tests::sim::{S, US};
 
 const USAGE: &str = "\
@@ -79,7 +80,17 @@ fn parse(arguments: &[String]) -> Result<Options, String> {
             "--lumped" => rules.charging = Charging::Lumped,
             "--fluid" => rules.charging = Charging::Fluid,
             "--exact" => rules.charging = Charging::Exact,
-            "--kinds" => rules.kinds = true,
+            "--stretches" => rules.charging = Charging::Stretches(Stretching { ends: true, own: true, prior: 2, window: 32 }),
+            "--no-ends" | "--no-own" | "--prior" | "--share-window" => {
+                let Charging::Stretches(mut how) = rules.charging else { return Err("after --stretches".into()) };
+                match argument.as_str() {
+                    "--no-ends" => how.ends = false,
+                    "--no-own" => how.own = false,
+                    "--prior" => how.prior = number()?,
+                    _ => how.window = number()?,
+                }
+                rules.charging = Charging::Stretches(how);
+            }
             "--window" => rules.window = number()?.max(1),
             "--no-credit" => rules.hand_on_credit = false,
             "--unlock" => rules.charge_at_unlock = true,
