@@ -39,10 +39,13 @@ pub(super) struct Profiler {
     pub targets: Vec<TargetSlot>,
     /// Delay charged on each CPU so far, and what it was when a thread began to wait: for [`CpuEdge::Relative`].
     cpu_charged: Vec<Ns>,
+    /// When each CPU was last given up, with what delay absorbed, in which epoch.
+    cpu_clock: Vec<(Ns, Ns, u32)>,
     charged_before: Vec<(usize, Ns)>,
     /// The line's true time since it was last charged: for [`Charging::Exact`].
     pub line_time: Vec<Ns>,
     stretches: Vec<Stretch>,
+    pub pushed: Ns,
     pub totals: Totals,
     /// Checks of the clock's invariants, where wanted.
     pub audit: Option<Audit>,
@@ -71,9 +74,11 @@ impl Profiler {
             slots: Vec::new(),
             targets: Vec::new(),
             cpu_charged: vec![0; machine.cpus],
+            cpu_clock: vec![(0, 0, 0); machine.cpus],
             charged_before: Vec::new(),
             line_time: Vec::new(),
             stretches: Vec::new(),
+            pushed: 0,
             totals: Totals::default(),
             audit: None,
         }
@@ -256,6 +261,9 @@ impl Profiler {
         }
         let slot = &mut self.slots[id];
         slot.on_cpu_since = 0;
+        if self.targets[id].paying == 0 || runnable {
+            self.cpu_clock[cpu] = (now, absorbed(slot), slot.epoch);
+        }
         if runnable {
             slot.ready_at = now;
             self.charged_before[id] = (cpu, self.cpu_charged[cpu]);
@@ -266,7 +274,7 @@ impl Profiler {
     }
 
     /// A thread gets a CPU, which `before` has had.
-    pub fn gets(&mut self, id: Id, before: Option<Id>, cpu: usize, now: Ns) {
+    pub fn gets(&mut self, id: Id, before: Option<Id>, cpu: usize, now: Ns) -> bool {
         let experiment = self.experiment();
         let paying = self.targets[id].paying != 0;
         let slot = &mut self.slots[id];
@@ -290,10 +298,18 @@ impl Profiler {
                 self.wakes(id, &experiment, now);
             }
         }
+        let resumes = self.slots[id].blocked_at != 0;
         self.slots[id].blocked_at = 0;
-        if queued > 0 {
+        if queued > 0 || self.rules.cpu_edge == CpuEdge::Clock {
             self.cpu_edge(id, before, cpu, queued, &experiment, now);
         }
+        if self.rules.pay_at_wake && resumes && !paying && experiment.running {
+            let required = self.catch_up(id, &experiment, now);
+            if debt(&self.slots[id], required) >= self.control.threshold_ns {
+                return self.ask(id, now);
+            }
+        }
+        false
     }
 
     fn wakes(&mut self, id: Id, experiment: &Experiment, now: Ns) {
@@ -330,6 +346,17 @@ impl Profiler {
                     return;
                 }
                 absorbed(ahead).saturating_sub(own).min(queued)
+            }
+            CpuEdge::Clock => {
+                let (at, local, epoch) = self.cpu_clock[cpu];
+                if epoch != experiment.epoch {
+                    return;
+                }
+                let total = (own + queued).min(local + (now - at)).min((own + queued).max(required));
+                if total < own { self.pushed += own - total; }
+                let slot = &mut self.slots[id];
+                clock::set_absorbed(slot, total, required);
+                return;
             }
             CpuEdge::Relative => {
                 let (from, charged) = self.charged_before[id];

@@ -35,6 +35,9 @@ pub enum CpuEdge {
     Owes,
     /// It inherits from the thread that it waited behind, as if that one had woken it.
     Absolute,
+    /// The CPU has a virtual clock of its own, as a lock has: whoever gets it is there no earlier than who had it
+    /// before, also if it stood idle between.
+    Clock,
     /// It absorbs what was charged on its CPU meanwhile.
     Relative,
 }

@@ -165,9 +165,8 @@ impl World<'_> {
         self.cpus[cpu].since = now;
         self.cpus[cpu].from = now;
         self.cpus[cpu].turn += 1;
-        if let Some(profiler) = &mut self.profiler {
-            profiler.gets(id, before, cpu, now);
-        }
+        let asked = self.profiler.as_mut().is_some_and(|profiler| profiler.gets(id, before, cpu, now));
+        let delivery = self.machine.delivery;
         let switch = self.machine.switch;
         let thread = &mut self.threads[id];
         thread.state = State::Running(cpu);
@@ -179,6 +178,10 @@ impl World<'_> {
             && let Some(burst) = thread.bursts.last_mut()
         {
             burst.left = burst.left.min(until.saturating_sub(now));
+        }
+        if asked {
+            thread.handler = Some(Handler::new(thread.bursts.len()));
+            thread.push(Work::Kernel, delivery);
         }
         thread.push(Work::Kernel, switch);
         let turn = self.cpus[cpu].turn;

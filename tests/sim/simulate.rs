@@ -93,6 +93,7 @@ fn parse(arguments: &[String]) -> Result<Options, String> {
             }
             "--window" => rules.window = number()?.max(1),
             "--no-credit" => rules.hand_on_credit = false,
+            "--pay-at-wake" => rules.pay_at_wake = true,
             "--unlock" => rules.charge_at_unlock = true,
             "--exit-first" => machine.exit_first = true,
             "--sample-cost" => machine.sample_cost = number()? * US,
@@ -115,6 +116,7 @@ fn parse(arguments: &[String]) -> Result<Options, String> {
                 rules.cpu_edge = match left.next().map(String::as_str) {
                     Some("owes") => CpuEdge::Owes,
                     Some("absolute") => CpuEdge::Absolute,
+                    Some("clock") => CpuEdge::Clock,
                     Some("relative") => CpuEdge::Relative,
                     _ => return Err("--edge: owes, absolute or relative".into()),
                 }
