@@ -45,6 +45,8 @@ pub(super) struct Profiler {
     /// The line's true time since it was last charged: for [`Charging::Exact`].
     pub line_time: Vec<Ns>,
     stretches: Vec<Stretch>,
+    /// What each thread owes for waits that nobody of the set has ended.
+    private: Vec<Ns>,
     pub pushed: Ns,
     pub totals: Totals,
     /// Checks of the clock's invariants, where wanted.
@@ -78,6 +80,7 @@ impl Profiler {
             charged_before: Vec::new(),
             line_time: Vec::new(),
             stretches: Vec::new(),
+            private: Vec::new(),
             pushed: 0,
             totals: Totals::default(),
             audit: None,
@@ -120,9 +123,11 @@ impl Profiler {
             self.targets.resize_with(id + 1, TargetSlot::default);
             self.charged_before.resize(id + 1, (0, 0));
             self.line_time.resize(id + 1, 0);
+            self.private.resize(id + 1, 0);
             self.stretches.resize(id + 1, Stretch::default());
         }
         self.line_time[id] = 0;
+        self.private[id] = 0;
         self.stretches[id] = Stretch::default();
         let target = self.targets[id];
         self.slots[id].reset(id as u32 + 1, 1, &target);
@@ -261,9 +266,10 @@ impl Profiler {
         }
         let slot = &mut self.slots[id];
         slot.on_cpu_since = 0;
-        if self.targets[id].paying == 0 || runnable {
-            self.cpu_clock[cpu] = (now, absorbed(slot), slot.epoch);
-        }
+        // What a thread owes for the time that it waited for a device is its own affair.
+        let owes = debt(slot, TaggedDelay(self.required).in_epoch(experiment.epoch));
+        self.private[id] = self.private[id].min(owes);
+        self.cpu_clock[cpu] = (now, absorbed(slot) + self.private[id], slot.epoch);
         if runnable {
             slot.ready_at = now;
             self.charged_before[id] = (cpu, self.cpu_charged[cpu]);
@@ -280,6 +286,7 @@ impl Profiler {
         let slot = &mut self.slots[id];
         slot.on_cpu_since = now;
         let mut queued = 0;
+        let woken = slot.woken_at != 0;
         if slot.ready_at != 0 {
             queued = now.saturating_sub(slot.ready_at);
             slot.ready_at = 0;
@@ -299,6 +306,12 @@ impl Profiler {
             }
         }
         let resumes = self.slots[id].blocked_at != 0;
+        if resumes && !paying {
+            self.private[id] = if woken { 0 } else {
+                let required = self.catch_up(id, &experiment, now);
+                debt(&self.slots[id], required)
+            };
+        }
         self.slots[id].blocked_at = 0;
         if queued > 0 || self.rules.cpu_edge == CpuEdge::Clock {
             self.cpu_edge(id, before, cpu, queued, &experiment, now);

@@ -1,7 +1,7 @@
 //! What can be varied: the rules as they are, and others that were tried.
 
 use super::stretch::Stretching;
-use super::{MS, Ns, US};
+use super::{Ns, S, US};
 
 /// How the selected line's time is charged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,8 +74,8 @@ impl Default for Rules {
             wake: Wake::Product,
             cpu_edge: CpuEdge::Owes,
             threshold: 250 * US,
-            period: MS,
-            jitter: 100 * US,
+            period: S / 997,
+            jitter: 0,
             window: 1,
             hand_on_credit: true,
             charge_at_unlock: false,

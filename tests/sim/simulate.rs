@@ -15,8 +15,8 @@ usage: simulate [SHAPE...] [OPTION...]
   SHAPE               a program by (the beginning of) its name; none: all
   --list              names and what they are
   --cpus N            CPUs; else each program's own number
-  --rate HZ           samples a second of each CPU (1000)
-  --jitter US         by how much a sampling period differs at most (100)
+  --rate HZ           samples a second of each CPU (997)
+  --jitter US         by how much a sampling period differs at most (0)
   --threshold US      debt from which a thread is asked to pay (250)
   --lumped | --fluid | --exact   how the line's time is charged (fluid); exact: as no sampling can
   --wake none|max|product      what goes along with a wake-up (product)
@@ -73,19 +73,19 @@ fn parse(arguments: &[String]) -> Result<Options, String> {
             "--cpus" => options.cpus = Some(number()?.max(1) as usize),
             "--rate" => {
                 rules.period = S / number()?.max(1);
-                rules.jitter = rules.period / 10;
             }
             "--jitter" => rules.jitter = number()? * US,
             "--threshold" => rules.threshold = number()? * US,
             "--lumped" => rules.charging = Charging::Lumped,
             "--fluid" => rules.charging = Charging::Fluid,
             "--exact" => rules.charging = Charging::Exact,
-            "--stretches" => rules.charging = Charging::Stretches(Stretching { ends: true, own: true, prior: 2, window: 32 }),
-            "--no-ends" | "--no-own" | "--prior" | "--share-window" => {
+            "--stretches" => rules.charging = Charging::Stretches(Stretching { ends: true, own: false, prior: 2, window: 32, hold: 2000 * US }),
+            "--no-ends" | "--own" | "--hold" | "--prior" | "--share-window" => {
                 let Charging::Stretches(mut how) = rules.charging else { return Err("after --stretches".into()) };
                 match argument.as_str() {
                     "--no-ends" => how.ends = false,
-                    "--no-own" => how.own = false,
+                    "--own" => how.own = true,
+                    "--hold" => how.hold = number()? * US,
                     "--prior" => how.prior = number()?,
                     _ => how.window = number()?,
                 }

@@ -18,6 +18,8 @@ pub(super) enum Start {
     Woken,
     /// With a wake-up that the thread has made.
     Waker,
+    /// With the closing of a long one.
+    Goes,
 }
 
 /// How it ends.
@@ -42,6 +44,8 @@ pub struct Stretching {
     pub prior: u64,
     /// What a kind's share looks back on, in periods.
     pub window: u64,
+    /// A stretch is charged when it ends, or when it has taken so much CPU time.
+    pub hold: Ns,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -73,8 +77,8 @@ pub(super) struct Stretch {
     charged: i64,
     hits: Ns,
     seen: Ns,
-    shares: [Share; 9],
-    starts: [Share; 3],
+    shares: [Share; 12],
+    starts: [Share; 4],
     all: Share,
 }
 
@@ -110,8 +114,11 @@ impl Stretch {
     /// Line time to be charged now, after `cpu` more of CPU time.
     pub fn take(&mut self, cpu: Ns, end: End, period: Ns, how: Stretching) -> Ns {
         self.cpu += cpu;
+        if end == End::Open && self.cpu < how.hold {
+            return 0;
+        }
         let window = how.window * period;
-        let known = if end == End::Open || !how.ends {
+        let known = if !how.ends {
             self.starts[self.start as usize]
         } else {
             self.shares[self.start as usize * 3 + end as usize]
@@ -129,10 +136,13 @@ impl Stretch {
         let target = (self.cpu as i64 * share as i64) >> 16;
         let due = target - self.charged;
         self.charged += due.max(0);
-        if end != End::Open || self.seen >= 8 * period {
+        if end != End::Open || how.hold > 0 || self.seen >= 8 * period {
             // What was charged too much is taken from what comes next.
             self.charged -= target;
             self.close(end, window);
+            if end == End::Open {
+                self.start = Start::Goes;
+            }
         }
         due.max(0) as Ns
     }
