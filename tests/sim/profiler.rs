@@ -260,7 +260,7 @@ impl Profiler {
         let experiment = self.experiment();
         let required = self.catch_up(id, &experiment, now);
         if self.targets[id].paying == 0 {
-            let end = if runnable { End::Open } else { End::Blocks };
+            let end = if runnable { End::Preempted } else { End::Blocks };
             self.charge(id, &experiment, required, now, Some(cpu), end);
             self.slots[id].sent_at = 0;
         }

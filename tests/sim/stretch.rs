@@ -29,8 +29,10 @@ pub(super) enum End {
     Blocks,
     /// It wakes another one.
     Wakes,
-    /// It goes on: a sample, a slice's end.
+    /// It goes on: a sample.
     Open,
+    /// It goes on, when it gets its CPU again.
+    Preempted,
 }
 
 /// How much is known and looked at.
@@ -77,7 +79,7 @@ pub(super) struct Stretch {
     charged: i64,
     hits: Ns,
     seen: Ns,
-    shares: [Share; 12],
+    shares: [Share; 16],
     starts: [Share; 4],
     all: Share,
 }
@@ -121,7 +123,7 @@ impl Stretch {
         let known = if !how.ends {
             self.starts[self.start as usize]
         } else {
-            self.shares[self.start as usize * 3 + end as usize]
+            self.shares[self.start as usize * 4 + end as usize]
         };
         let prior = if known.weight >= period { known } else { self.all };
         if prior.weight == 0 && self.seen == 0 {
@@ -140,7 +142,7 @@ impl Stretch {
             // What was charged too much is taken from what comes next.
             self.charged -= target;
             self.close(end, window);
-            if end == End::Open {
+            if matches!(end, End::Open | End::Preempted) {
                 self.start = Start::Goes;
             }
         }
@@ -148,7 +150,7 @@ impl Stretch {
     }
 
     fn close(&mut self, end: End, window: Ns) {
-        self.shares[self.start as usize * 3 + end as usize].observe(self.hits, self.seen, window);
+        self.shares[self.start as usize * 4 + end as usize].observe(self.hits, self.seen, window);
         self.starts[self.start as usize].observe(self.hits, self.seen, window);
         self.all.observe(self.hits, self.seen, window);
         (self.cpu, self.hits, self.seen) = (0, 0, 0);
