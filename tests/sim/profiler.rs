@@ -44,10 +44,11 @@ pub(super) struct Profiler {
     charged_before: Vec<(usize, Ns)>,
     /// The line's true time since it was last charged: for [`Charging::Exact`].
     pub line_time: Vec<Ns>,
+    /// And in all experiments.
+    pub line_total: Ns,
     stretches: Vec<Stretch>,
     /// What each thread owes for waits that nobody of the set has ended.
     private: Vec<Ns>,
-    pub pushed: Ns,
     pub totals: Totals,
     /// Checks of the clock's invariants, where wanted.
     pub audit: Option<Audit>,
@@ -79,11 +80,19 @@ impl Profiler {
             cpu_clock: vec![(0, 0, 0); machine.cpus],
             charged_before: Vec::new(),
             line_time: Vec::new(),
+            line_total: 0,
             stretches: Vec::new(),
             private: Vec::new(),
-            pushed: 0,
             totals: Totals::default(),
             audit: None,
+        }
+    }
+
+    /// The hot line has run.
+    pub fn line_ran(&mut self, id: Id, ran: Ns) {
+        self.line_time[id] += ran;
+        if self.control.state == STATE_RUNNING {
+            self.line_total += ran;
         }
     }
 
@@ -313,7 +322,7 @@ impl Profiler {
             };
         }
         self.slots[id].blocked_at = 0;
-        if queued > 0 || self.rules.cpu_edge == CpuEdge::Clock {
+        if queued > 0 || matches!(self.rules.cpu_edge, CpuEdge::Clock | CpuEdge::ClockAndLatency) {
             self.cpu_edge(id, before, cpu, queued, &experiment, now);
         }
         if self.rules.pay_at_wake && resumes && !paying && experiment.running {
@@ -331,6 +340,8 @@ impl Profiler {
         if clock::enter_epoch(slot, target, experiment, now) {
             self.stretches[id].forget();
         }
+        let waker_virtual = (slot.woken_epoch == experiment.epoch && slot.epoch == experiment.epoch)
+            .then(|| i128::from(slot.woken_at) - i128::from(slot.woken_local));
         match self.rules.wake {
             Wake::Nothing => slot.woken_at = 0,
             Wake::Max => {
@@ -338,6 +349,13 @@ impl Profiler {
                 self.totals.inherited += clock::apply_wake(slot, &plain, required, now);
             }
             Wake::Product => self.totals.inherited += clock::apply_wake(slot, experiment, required, now),
+        }
+        let virtual_now = i128::from(now) - i128::from(absorbed(slot));
+        if let (Some(audit), Some(waker)) = (&mut self.audit, waker_virtual)
+            && self.rules.wake != Wake::Nothing
+            && virtual_now < waker
+        {
+            audit.broken.push(format!("{now}: thread {id} is {} ns before its waker", waker - virtual_now));
         }
         self.check(id, now, 0, false);
     }
@@ -360,13 +378,18 @@ impl Profiler {
                 }
                 absorbed(ahead).saturating_sub(own).min(queued)
             }
-            CpuEdge::Clock => {
+            CpuEdge::Clock | CpuEdge::ClockAndLatency => {
                 let (at, local, epoch) = self.cpu_clock[cpu];
                 if epoch != experiment.epoch {
                     return;
                 }
-                let total = (own + queued).min(local + (now - at)).min((own + queued).max(required));
-                if total < own { self.pushed += own - total; }
+                // What it waited for was the CPU only as long as somebody else had it.
+                let waited = match self.rules.cpu_edge {
+                    CpuEdge::Clock => at.saturating_sub(now - queued).min(queued),
+                    _ => queued,
+                };
+                let total = (own + waited).min(local + (now - at));
+                self.totals.inherited += total.saturating_sub(own);
                 let slot = &mut self.slots[id];
                 clock::set_absorbed(slot, total, required);
                 return;

@@ -38,6 +38,8 @@ pub enum CpuEdge {
     /// The CPU has a virtual clock of its own, as a lock has: whoever gets it is there no earlier than who had it
     /// before, also if it stood idle between.
     Clock,
+    /// The same, and the time from the wake-up to running counts as waiting for the CPU even if that was idle.
+    ClockAndLatency,
     /// It absorbs what was charged on its CPU meanwhile.
     Relative,
 }
@@ -63,6 +65,8 @@ pub struct Rules {
     pub hand_on_credit: bool,
     /// Whether unlocking and arriving at a barrier are moments of charging even if nobody is woken.
     pub charge_at_unlock: bool,
+    /// Whether who pays keeps its CPU while others wait for one.
+    pub keep_cpu: bool,
     /// Whether a wake-up from a timed wait is an occasion to pay.
     pub pay_at_wake: bool,
 }
@@ -79,6 +83,7 @@ impl Default for Rules {
             window: 1,
             hand_on_credit: true,
             charge_at_unlock: false,
+            keep_cpu: false,
             pay_at_wake: false,
         }
     }

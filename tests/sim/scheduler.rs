@@ -35,7 +35,7 @@ impl World<'_> {
             if burst.work == Work::Line(HOT)
                 && let Some(profiler) = &mut self.profiler
             {
-                profiler.line_time[id] += ran;
+                profiler.line_ran(id, ran);
             }
         }
     }
@@ -113,6 +113,16 @@ impl World<'_> {
         match want {
             Want::Cpu(ns) => {
                 self.threads[id].push(Work::Handler, ns);
+                Some(Next::Run)
+            }
+            Want::SleepUntil(time)
+                if !self.ready.is_empty()
+                    && self.profiler.as_ref().is_some_and(|profiler| profiler.rules.keep_cpu) =>
+            {
+                self.threads[id].push(Work::Handler, (time - self.now).min(100_000));
+                if let Some(handler) = &mut self.threads[id].handler {
+                    handler.stage = Stage::Look;
+                }
                 Some(Next::Run)
             }
             // The timer's own delay; the wake-up's comes on top.

@@ -175,6 +175,14 @@ pub const SHAPES: &[Shape] = &[
         p
     }),
     shape("background", 2, "a useless hot thread on a CPU of its own", background),
+    shape("background-pair", 3, "a useless hot thread beside two that hand a token to and fro", |_| {
+        let mut p = Program::new();
+        p.thread(&[hot(MS), other(100 * US)]);
+        let (there, back) = (p.pipe(1), p.pipe(1));
+        p.thread(&[other(200 * US), Send(there), Receive(back), Progress]);
+        p.thread(&[Receive(there), other(200 * US), Send(back)]);
+        p
+    }),
     shape("background-1", 1, "a useless hot thread on the same CPU", background),
     shape("io-12", 2, "twelve threads on two CPUs: 0.5 ms in the line, 0.5 ms not, then 5 ms of I/O", |_| io(12)),
     shape("io-8", 2, "eight of them", |_| io(8)),

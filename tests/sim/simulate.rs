@@ -79,7 +79,7 @@ fn parse(arguments: &[String]) -> Result<Options, String> {
             "--lumped" => rules.charging = Charging::Lumped,
             "--fluid" => rules.charging = Charging::Fluid,
             "--exact" => rules.charging = Charging::Exact,
-            "--stretches" => rules.charging = Charging::Stretches(Stretching { ends: true, own: false, prior: 2, window: 32, hold: 2000 * US }),
+            "--stretches" => rules.charging = Charging::Stretches(Stretching { ends: true, own: false, prior: 2, window: 32, hold: 0 }),
             "--no-ends" | "--own" | "--hold" | "--prior" | "--share-window" => {
                 let Charging::Stretches(mut how) = rules.charging else { return Err("after --stretches".into()) };
                 match argument.as_str() {
@@ -93,6 +93,8 @@ fn parse(arguments: &[String]) -> Result<Options, String> {
             }
             "--window" => rules.window = number()?.max(1),
             "--no-credit" => rules.hand_on_credit = false,
+            "--keep-cpu" => rules.keep_cpu = true,
+            "--correct" => effort.correct = true,
             "--pay-at-wake" => rules.pay_at_wake = true,
             "--unlock" => rules.charge_at_unlock = true,
             "--exit-first" => machine.exit_first = true,
@@ -117,6 +119,7 @@ fn parse(arguments: &[String]) -> Result<Options, String> {
                     Some("owes") => CpuEdge::Owes,
                     Some("absolute") => CpuEdge::Absolute,
                     Some("clock") => CpuEdge::Clock,
+                    Some("latency") => CpuEdge::ClockAndLatency,
                     Some("relative") => CpuEdge::Relative,
                     _ => return Err("--edge: owes, absolute or relative".into()),
                 }

@@ -70,6 +70,8 @@ pub struct World<'a> {
     pub(super) sync: Sync,
     pub(super) profiler: Option<Profiler>,
     pub(super) rng: ChaCha8Rng,
+    /// Apart, so that sampling does not change what the machine does.
+    ticks: ChaCha8Rng,
     pub(super) seed: u64,
     pub(super) born: u64,
     pub(super) visits: u64,
@@ -114,6 +116,7 @@ impl<'a> World<'a> {
             sync: Sync::of(program),
             profiler: rules.map(|rules| Profiler::new(rules, machine)),
             rng: ChaCha8Rng::seed_from_u64(seed),
+            ticks: ChaCha8Rng::seed_from_u64(seed ^ 0x5EED),
             seed,
             born: 0,
             visits: 0,
@@ -129,10 +132,10 @@ impl<'a> World<'a> {
         }
         if world.profiler.is_some() {
             // The clocks of the CPUs tick independently of each other.
-            let mut offsets = ChaCha8Rng::seed_from_u64(seed ^ 0x5EED);
             for cpu in 0..machine.cpus {
                 let period = world.period();
-                world.after(offsets.random_range(0..period.max(1)), Event::Tick(cpu));
+                let first = world.ticks.random_range(0..period.max(1));
+                world.after(first, Event::Tick(cpu));
             }
         }
         world
@@ -169,7 +172,7 @@ impl<'a> World<'a> {
     fn period(&mut self) -> Ns {
         let Some(profiler) = &self.profiler else { return 0 };
         let (period, jitter) = (profiler.rules.period, profiler.rules.jitter);
-        if jitter == 0 { period } else { self.rng.random_range(period - jitter..=period + jitter) }
+        if jitter == 0 { period } else { self.ticks.random_range(period - jitter..=period + jitter) }
     }
 
     /// Lets time pass up to `end`.
@@ -302,6 +305,18 @@ impl<'a> World<'a> {
     #[must_use]
     pub fn broken(&self) -> &[String] {
         self.profiler.as_ref().and_then(|profiler| profiler.audit.as_ref()).map_or(&[], |audit| &audit.broken)
+    }
+
+    /// Visits of each thread.
+    #[must_use]
+    pub fn visits_of(&self) -> &[u64] {
+        &self.visits_of
+    }
+
+    /// The hot line's true time in experiments.
+    #[must_use]
+    pub fn line_total(&self) -> Ns {
+        self.profiler.as_ref().map_or(0, |profiler| profiler.line_total)
     }
 
     /// Keeps the time of each visit from now on.
