@@ -101,7 +101,7 @@ impl World<'_> {
                 let child = self.bear(*body, Some(id));
                 let now = self.now;
                 if let Some(profiler) = &mut self.profiler {
-                    profiler.fork(id, child, now);
+                    profiler.fork(id, child, self.threads[id].last_cpu, now);
                 }
                 let latency = self.machine.wake_latency;
                 self.place(child, latency);
@@ -206,7 +206,7 @@ impl World<'_> {
     fn unlock(&mut self, id: Id, mutex: usize) {
         let now = self.now;
         if let Some(profiler) = &mut self.profiler {
-            profiler.releases(id, now);
+            profiler.releases(id, self.threads[id].last_cpu, now);
         }
         let lock = &mut self.sync.mutexes[mutex];
         lock.owner = None;
@@ -303,7 +303,7 @@ impl World<'_> {
         if self.threads[id].stage == 0
             && let Some(profiler) = &mut self.profiler
         {
-            profiler.releases(id, now);
+            profiler.releases(id, self.threads[id].last_cpu, now);
         }
         let barrier = &mut self.sync.barriers[number];
         match (self.threads[id].stage, barrier.waiting) {
@@ -352,7 +352,7 @@ impl World<'_> {
         match stage {
             0 => {
                 if exit_first && let Some(profiler) = &mut self.profiler {
-                    profiler.exit(id, now);
+                    profiler.exit(id, self.threads[id].last_cpu, now);
                 }
                 if let Some(parent) = self.threads[id].parent {
                     self.threads[parent].children -= 1;
@@ -367,7 +367,7 @@ impl World<'_> {
             }
             _ => {
                 if !exit_first && let Some(profiler) = &mut self.profiler {
-                    profiler.exit(id, now);
+                    profiler.exit(id, self.threads[id].last_cpu, now);
                 }
                 Some(Next::Exit)
             }

@@ -10,21 +10,24 @@
 //! | `machine` | CPUs, what things cost |
 //! | `world`, `scheduler` | the event loop; who runs where |
 //! | `execute`, `sync` | what the steps of a script do; locks, barriers, queues |
-//! | `profiler`, `rules` | the kernel side, and variants of its rules |
+//! | `profiler`, `kernel` | the kernel side: its state, its events |
+//! | `rules`, `stretch`, `cpu_edge` | variants of its rules |
 //! | `handler` | the shim's payment |
 //! | `judge` | truth, prediction, error |
 //! | `shapes` | the programs by name |
 
+mod cpu_edge;
 mod execute;
 mod handler;
 pub mod judge;
+mod kernel;
 pub mod machine;
 mod profiler;
 pub mod program;
 pub mod rules;
 mod scheduler;
 pub mod shapes;
-pub mod stretch;
+mod stretch;
 mod sync;
 mod thread;
 mod world;

@@ -1,6 +1,5 @@
 //! What can be varied: the rules as they are, and others that were tried.
 
-use super::stretch::Stretching;
 use super::{Ns, S, US};
 
 /// How the selected line's time is charged.
@@ -10,11 +9,11 @@ pub enum Charging {
     Lumped,
     /// Little by little, at the running share of hits: [`coz_common::clock::charge`].
     Fluid,
+    /// Fluid, with a share for each kind of stretch between two events.
+    Stretches,
     /// What the line has really used, to the nanosecond: what no sampling can know. Shows the part of an error that is
     /// not the charging's.
     Exact,
-    /// By the kind of stretch between two events.
-    Stretches(Stretching),
 }
 
 /// What a woken thread inherits.
@@ -33,15 +32,18 @@ pub enum Wake {
 pub enum CpuEdge {
     /// All that `G` has grown by.
     Owes,
-    /// It inherits from the thread that it waited behind, as if that one had woken it.
+    /// It absorbs its wait, as far as the thread that it waited behind has absorbed more.
     Absolute,
-    /// The CPU has a virtual clock of its own, as a lock has: whoever gets it is there no earlier than who had it
-    /// before, also if it stood idle between.
-    Clock,
-    /// The same, and the time from the wake-up to running counts as waiting for the CPU even if that was idle.
-    ClockAndLatency,
     /// It absorbs what was charged on its CPU meanwhile.
     Relative,
+    /// The CPU has a virtual clock of its own, as a lock has: whoever gets it is there no earlier than who had it
+    /// before, also if it stood idle between. What a thread owes for the time that it waited for a device does not
+    /// count against it there.
+    Clock,
+    /// The same, but such debts count too.
+    ClockOfAll,
+    /// As `Clock`, and the time from the wake-up to running counts as waiting for the CPU even if that was idle.
+    ClockAndLatency,
 }
 
 /// The rules of one run.
@@ -72,6 +74,7 @@ pub struct Rules {
 }
 
 impl Default for Rules {
+    /// As in the product.
     fn default() -> Self {
         Self {
             charging: Charging::Fluid,
@@ -86,5 +89,13 @@ impl Default for Rules {
             keep_cpu: false,
             pay_at_wake: false,
         }
+    }
+}
+
+impl Rules {
+    /// As proposed.
+    #[must_use]
+    pub fn proposed() -> Self {
+        Self { charging: Charging::Stretches, cpu_edge: CpuEdge::Clock, period: S / 1382, ..Self::default() }
     }
 }

@@ -214,7 +214,7 @@ impl World<'_> {
         }
         let now = self.now;
         if let Some(profiler) = &mut self.profiler {
-            profiler.waking(waker, id, now);
+            profiler.waking(waker.map(|waker| (waker, self.threads[waker].last_cpu)), id, now);
         }
         // An interrupt has woken the CPU already.
         let latency = if waker.is_some() { self.machine.wake_latency } else { self.machine.switch };

@@ -7,7 +7,6 @@ use coz_tests::sim::judge::{Effort, Judgement, judge};
 use coz_tests::sim::machine::Machine;
 use coz_tests::sim::rules::{Charging, CpuEdge, Rules, Wake};
 use coz_tests::sim::shapes::{SHAPES, Shape};
-use coz_tests::sim::stretch::Stretching;
 use coz_tests::sim::{S, US};
 
 const USAGE: &str = "\
@@ -79,18 +78,8 @@ fn parse(arguments: &[String]) -> Result<Options, String> {
             "--lumped" => rules.charging = Charging::Lumped,
             "--fluid" => rules.charging = Charging::Fluid,
             "--exact" => rules.charging = Charging::Exact,
-            "--stretches" => rules.charging = Charging::Stretches(Stretching { ends: true, own: false, prior: 2, window: 32, hold: 0 }),
-            "--no-ends" | "--own" | "--hold" | "--prior" | "--share-window" => {
-                let Charging::Stretches(mut how) = rules.charging else { return Err("after --stretches".into()) };
-                match argument.as_str() {
-                    "--no-ends" => how.ends = false,
-                    "--own" => how.own = true,
-                    "--hold" => how.hold = number()? * US,
-                    "--prior" => how.prior = number()?,
-                    _ => how.window = number()?,
-                }
-                rules.charging = Charging::Stretches(how);
-            }
+            "--stretches" => rules.charging = Charging::Stretches,
+            "--proposed" => *rules = Rules { threshold: rules.threshold, ..Rules::proposed() },
             "--window" => rules.window = number()?.max(1),
             "--no-credit" => rules.hand_on_credit = false,
             "--keep-cpu" => rules.keep_cpu = true,
@@ -119,6 +108,7 @@ fn parse(arguments: &[String]) -> Result<Options, String> {
                     Some("owes") => CpuEdge::Owes,
                     Some("absolute") => CpuEdge::Absolute,
                     Some("clock") => CpuEdge::Clock,
+                    Some("clock-of-all") => CpuEdge::ClockOfAll,
                     Some("latency") => CpuEdge::ClockAndLatency,
                     Some("relative") => CpuEdge::Relative,
                     _ => return Err("--edge: owes, absolute or relative".into()),

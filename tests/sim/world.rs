@@ -296,7 +296,7 @@ impl<'a> World<'a> {
         if let Some(profiler) = &mut self.profiler {
             profiler.audit = Some(Audit::default());
             for id in 0..profiler.slots.len() {
-                profiler.join(id);
+                profiler.watch(id);
             }
         }
     }
@@ -311,12 +311,6 @@ impl<'a> World<'a> {
     #[must_use]
     pub fn visits_of(&self) -> &[u64] {
         &self.visits_of
-    }
-
-    /// The hot line's true time in experiments.
-    #[must_use]
-    pub fn line_total(&self) -> Ns {
-        self.profiler.as_ref().map_or(0, |profiler| profiler.line_total)
     }
 
     /// Keeps the time of each visit from now on.

@@ -275,13 +275,13 @@ fn every_way_of_charging_charges_the_same_in_all() {
         ]);
     }
     let machine = free(2);
-    for charging in [Charging::Lumped, Charging::Fluid, Charging::Exact] {
+    for charging in [Charging::Lumped, Charging::Fluid, Charging::Stretches, Charging::Exact] {
         let rules = Rules { charging, period: S / 1382, ..Rules::default() };
         let mut world = World::profiled(&program, &machine, &rules, 5);
         world.run_until(20 * MS);
         world.begin(500);
         world.run_until(world.now() + 4 * S);
-        let expected = world.line_total() as f64 / 2.0;
+        let expected = world.totals().line as f64 / 2.0;
         let charged = world.totals().charged as f64;
         assert!((charged / expected - 1.0).abs() < 0.03, "{charging:?}: {charged} of {expected}");
     }

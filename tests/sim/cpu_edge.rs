@@ -1,0 +1,54 @@
+//! What a thread owes for the time that it has waited for a CPU: the variants.
+
+use coz_common::clock::{self, Experiment, absorbed};
+
+use super::Ns;
+use super::profiler::Profiler;
+use super::rules::CpuEdge;
+use super::sync::Id;
+
+impl Profiler {
+    /// A thread that was ready since `ready_at` gets a CPU, which `before` has just left.
+    pub fn cpu_edge(
+        &mut self,
+        id: Id,
+        before: Option<Id>,
+        cpu: usize,
+        ready_at: Ns,
+        experiment: &Experiment,
+        now: Ns,
+    ) {
+        let rule = self.rules.cpu_edge;
+        if rule == CpuEdge::Owes {
+            return;
+        }
+        self.enter_epoch(id, experiment, now);
+        let queued = now - ready_at;
+        let own = absorbed(&self.slots[id]);
+        let clock = self.cpus[cpu];
+        let total = match rule {
+            CpuEdge::Owes => own,
+            CpuEdge::Absolute => match before.map(|before| &self.slots[before]) {
+                Some(ahead) if ahead.epoch == experiment.epoch => own.max((own + queued).min(absorbed(ahead))),
+                _ => own,
+            },
+            CpuEdge::Relative => match self.asides[id].waits_for {
+                Some((place, charged)) if place == cpu => own + (clock.charged - charged).min(queued),
+                _ => own,
+            },
+            CpuEdge::Clock | CpuEdge::ClockOfAll | CpuEdge::ClockAndLatency => {
+                if clock.epoch != experiment.epoch {
+                    return;
+                }
+                // It waited for the CPU only as long as somebody else had it; the rest is the wake-up's latency.
+                let waited = clock.at.saturating_sub(ready_at);
+                let waited = if rule == CpuEdge::ClockAndLatency { queued } else { waited };
+                (own + waited).min(clock.local + (now - clock.at))
+            }
+        };
+        self.totals.inherited += total.saturating_sub(own);
+        let required = self.required();
+        clock::set_absorbed(&mut self.slots[id], total, required);
+        self.check(id, now, 0);
+    }
+}

@@ -1,0 +1,185 @@
+//! What the kernel side does at a sample, a switch, a wake-up, a birth and a death.
+//!
+//! The order of the calls is that of coz-ebpf's `sample`, `sched` and `process`.
+
+use coz_common::clock::{self, Experiment, SHARE_ONE, absorbed, debt};
+
+use super::Ns;
+use super::profiler::{CpuClock, Profiler};
+use super::program::Line;
+use super::rules::{Charging, CpuEdge, Wake};
+use super::stretch::End;
+use super::sync::Id;
+
+impl Profiler {
+    /// A sample of a running thread. Whether it is asked to pay.
+    pub fn sample(&mut self, id: Id, line: Line, user: bool, cpu: usize, now: Ns) -> bool {
+        let experiment = self.experiment();
+        let mut required = self.catch_up(id, &experiment, now);
+        if self.targets[id].paying != 0 {
+            return false;
+        }
+        let weight = clock::take_sample_weight(&mut self.slots[id], &experiment);
+        if !experiment.running {
+            return false;
+        }
+        let hit = line == self.control.selected;
+        if self.rules.charging == Charging::Lumped {
+            let slot = &mut self.slots[id];
+            slot.share = if hit { SHARE_ONE } else { 0 };
+            slot.share_weight = 1;
+            slot.cpu_uncharged = weight;
+            let charged = clock::charge(slot, &experiment, required);
+            required = self.charged(id, charged, &experiment, required, now, cpu);
+        } else {
+            let longer = Experiment { period_ns: experiment.period_ns * self.rules.window, ..experiment };
+            clock::observe(&mut self.slots[id], hit, weight, &longer);
+            self.asides[id].stretch.observe(hit, weight, experiment.period_ns);
+            required = self.charge(id, &experiment, required, now, cpu, End::Open);
+        }
+        user && now < self.control.deadline_ns && self.ask(id, required, now)
+    }
+
+    /// Asks a thread to pay, if it owes enough.
+    fn ask(&mut self, id: Id, required: u64, now: Ns) -> bool {
+        let slot = &mut self.slots[id];
+        if debt(slot, required) < self.control.threshold_ns || slot.sent != self.targets[id].acked {
+            return false;
+        }
+        slot.sent_at = now;
+        slot.sent = slot.sent.wrapping_add(1);
+        self.totals.asked += 1;
+        true
+    }
+
+    /// A thread loses its CPU.
+    pub fn leaves(&mut self, id: Id, runnable: bool, cpu: usize, now: Ns) {
+        let experiment = self.experiment();
+        let mut required = self.catch_up(id, &experiment, now);
+        if self.targets[id].paying == 0 {
+            required = self.charge(id, &experiment, required, now, cpu, End::Stops);
+            self.slots[id].sent_at = 0;
+        }
+        let (slot, aside) = (&mut self.slots[id], &mut self.asides[id]);
+        aside.private = aside.private.min(debt(slot, required));
+        let forgiven = if self.rules.cpu_edge == CpuEdge::ClockOfAll { 0 } else { aside.private };
+        let charged = self.cpus[cpu].charged;
+        self.cpus[cpu] = CpuClock { charged, at: now, local: absorbed(slot) + forgiven, epoch: slot.epoch };
+        slot.on_cpu_since = 0;
+        if runnable {
+            slot.ready_at = now;
+            aside.waits_for = Some((cpu, charged));
+        } else {
+            slot.blocked_at = now;
+            slot.ready_at = 0;
+        }
+    }
+
+    /// A thread gets a CPU, which `before` has had. Whether it is asked to pay.
+    pub fn gets(&mut self, id: Id, before: Option<Id>, cpu: usize, now: Ns) -> bool {
+        let experiment = self.experiment();
+        let paying = self.targets[id].paying != 0;
+        let slot = &mut self.slots[id];
+        slot.on_cpu_since = now;
+        let ready_at = if slot.ready_at == 0 { now } else { slot.ready_at };
+        slot.ready_at = 0;
+        self.totals.queued += now - ready_at;
+        if paying {
+            slot.pay_wait += now - ready_at;
+        }
+        let resumes = slot.blocked_at != 0 && !paying;
+        let woken = slot.woken_at != 0;
+        if woken && paying {
+            slot.woken_at = 0;
+        } else if woken {
+            self.woken(id, &experiment, now);
+        }
+        self.slots[id].blocked_at = 0;
+        if resumes {
+            let required = self.catch_up(id, &experiment, now);
+            self.asides[id].private = if woken { 0 } else { debt(&self.slots[id], required) };
+        }
+        self.cpu_edge(id, before, cpu, ready_at, &experiment, now);
+        let required = self.required();
+        self.rules.pay_at_wake && resumes && experiment.running && self.ask(id, required, now)
+    }
+
+    /// What comes along with a wake-up.
+    fn woken(&mut self, id: Id, experiment: &Experiment, now: Ns) {
+        self.enter_epoch(id, experiment, now);
+        let required = self.required();
+        let slot = &mut self.slots[id];
+        let waker = i128::from(slot.woken_at) - i128::from(slot.woken_local);
+        let of_now = slot.woken_epoch == experiment.epoch;
+        let plain = Experiment { wake_latency_ns: 0, ..*experiment };
+        match self.rules.wake {
+            Wake::Nothing => slot.woken_at = 0,
+            Wake::Max => self.totals.inherited += clock::apply_wake(slot, &plain, required, now),
+            Wake::Product => self.totals.inherited += clock::apply_wake(slot, experiment, required, now),
+        }
+        let late = waker - (i128::from(now) - i128::from(absorbed(slot)));
+        if let Some(audit) = &mut self.audit
+            && of_now
+            && late > 0
+            && self.rules.wake != Wake::Nothing
+        {
+            audit.broken.push(format!("{now}: thread {id} is {late} ns before its waker"));
+        }
+        self.check(id, now, 0);
+    }
+
+    /// A thread is woken: by another one on a CPU, or (`None`) by an interrupt.
+    pub fn waking(&mut self, waker: Option<(Id, usize)>, woken: Id, now: Ns) {
+        self.slots[woken].ready_at = now;
+        self.asides[woken].waits_for = None;
+        let Some((waker, cpu)) = waker else {
+            self.slots[woken].woken_at = 0;
+            return;
+        };
+        let experiment = self.experiment();
+        let required = self.catch_up(waker, &experiment, now);
+        self.charge(waker, &experiment, required, now, cpu, End::Wakes);
+        let waker = &self.slots[waker];
+        let local = if self.rules.hand_on_credit { absorbed(waker) } else { waker.local };
+        let slot = &mut self.slots[woken];
+        slot.woken_local = local;
+        slot.woken_epoch = experiment.epoch;
+        slot.woken_at = now;
+    }
+
+    /// A thread gives something up that others wait for, without waking anybody.
+    pub fn releases(&mut self, id: Id, cpu: usize, now: Ns) {
+        if self.rules.charge_at_unlock {
+            let experiment = self.experiment();
+            let required = self.catch_up(id, &experiment, now);
+            self.charge(id, &experiment, required, now, cpu, End::Open);
+        }
+    }
+
+    /// A thread makes another one.
+    pub fn fork(&mut self, parent: Id, child: Id, cpu: usize, now: Ns) {
+        let experiment = self.experiment();
+        let required = self.catch_up(parent, &experiment, now);
+        self.charge(parent, &experiment, required, now, cpu, End::Wakes);
+        self.join(child);
+        let parent = self.slots[parent];
+        clock::inherit(&mut self.slots[child], &parent);
+        self.slots[child].ready_at = now;
+    }
+
+    /// A thread is gone.
+    pub fn exit(&mut self, id: Id, cpu: usize, now: Ns) {
+        let experiment = self.experiment();
+        let required = self.catch_up(id, &experiment, now);
+        match self.rules.charging {
+            Charging::Lumped => {}
+            Charging::Fluid => {
+                let charged = clock::charge_exit(&mut self.slots[id], &experiment, required);
+                self.charged(id, charged, &experiment, required, now, cpu);
+            }
+            Charging::Stretches | Charging::Exact => {
+                self.charge(id, &experiment, required, now, cpu, End::Stops);
+            }
+        }
+    }
+}
