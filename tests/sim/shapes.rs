@@ -154,6 +154,9 @@ pub const SHAPES: &[Shape] = &[
     shape("mutex-all", 8, "as many threads as CPUs, 50 us in a mutex (the line) and 300 us outside", |cpus| {
         locked(cpus, 50 * US, 300 * US, SLEEPY)
     }),
+    shape("mutex-all-fifo", 8, "the same, handed over in order", |cpus| {
+        locked(cpus, 50 * US, 300 * US, Fairness::Fifo)
+    }),
     shape("spinlock", 2, "two threads, a spinlock: 20 us inside (the line), 17 us outside", |_| {
         locked(2, 20 * US, 17 * US, Fairness::Spin)
     }),

@@ -50,6 +50,7 @@ pub(super) struct Stretch {
     hits: Ns,
     seen: Ns,
     kinds: [Share; 6],
+    starts: [Share; 2],
     all: Share,
 }
 
@@ -74,7 +75,9 @@ impl Stretch {
     pub fn take(&mut self, cpu: Ns, end: End, period: Ns) -> Ns {
         self.cpu += cpu;
         let kind = usize::from(self.after_wake) * 3 + end as usize;
-        let known = if self.kinds[kind].weight >= period { self.kinds[kind] } else { self.all };
+        let start = usize::from(self.after_wake);
+        let known = [self.kinds[kind], self.starts[start], self.all].into_iter().find(|share| share.weight >= period);
+        let known = known.unwrap_or(self.all);
         if known.weight == 0 {
             return 0;
         }
@@ -84,6 +87,7 @@ impl Stretch {
         if end != End::Open || self.seen >= SHARE_WINDOW * period {
             self.charged -= line as i64;
             self.kinds[kind].observe(self.hits, self.seen, 4 * SHARE_WINDOW * period);
+            self.starts[start].observe(self.hits, self.seen, 4 * SHARE_WINDOW * period);
             (self.cpu, self.hits, self.seen) = (0, 0, 0);
             self.after_wake = end == End::Wakes;
         }
