@@ -8,13 +8,14 @@ use super::rules::CpuEdge;
 use super::sync::Id;
 
 impl Profiler {
-    /// A thread that was ready since `ready_at` gets a CPU, which `before` has just left.
+    /// A thread that was ready since `ready_at` gets a CPU, which `before` has just left. `slept`: what it has paid
+    /// meanwhile and will book.
     pub fn cpu_edge(
         &mut self,
         id: Id,
         before: Option<Id>,
         cpu: usize,
-        ready_at: Ns,
+        [ready_at, slept]: [Ns; 2],
         experiment: &Experiment,
         now: Ns,
     ) {
@@ -24,7 +25,7 @@ impl Profiler {
         }
         self.enter_epoch(id, experiment, now);
         let queued = now - ready_at;
-        let own = absorbed(&self.slots[id]);
+        let own = absorbed(&self.slots[id]) + slept;
         let clock = self.cpus[cpu];
         let total = match rule {
             CpuEdge::Owes => own,
@@ -48,7 +49,7 @@ impl Profiler {
         };
         self.totals.inherited += total.saturating_sub(own);
         let required = self.required();
-        clock::set_absorbed(&mut self.slots[id], total, required);
+        clock::set_absorbed(&mut self.slots[id], total.saturating_sub(slept), required);
         self.check(id, now, 0);
     }
 }

@@ -94,12 +94,15 @@ impl Profiler {
         } else if woken {
             self.woken(id, &experiment, now);
         }
-        self.slots[id].blocked_at = 0;
+        let slot = &mut self.slots[id];
+        // What a payer has slept it will book itself.
+        let slept = if paying && slot.blocked_at != 0 { ready_at.saturating_sub(slot.blocked_at) } else { 0 };
+        slot.blocked_at = 0;
         if resumes {
             let required = self.catch_up(id, &experiment, now);
             self.asides[id].private = if woken { 0 } else { debt(&self.slots[id], required) };
         }
-        self.cpu_edge(id, before, cpu, ready_at, &experiment, now);
+        self.cpu_edge(id, before, cpu, [ready_at, slept], &experiment, now);
         let required = self.required();
         self.rules.pay_at_wake && resumes && experiment.running && self.ask(id, required, now)
     }
