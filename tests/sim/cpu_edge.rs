@@ -44,7 +44,13 @@ impl Profiler {
                 // It waited for the CPU only as long as somebody else had it; the rest is the wake-up's latency.
                 let waited = clock.at.saturating_sub(ready_at);
                 let waited = if rule == CpuEdge::ClockAndLatency { queued } else { waited };
-                (own + waited).min(clock.local + (now - clock.at))
+                let there = clock.local + (now - clock.at);
+                // Only a CPU that stood idle pushes; behind others, and after paying, nobody is put back.
+                if waited > 0 || self.targets[id].paying != 0 {
+                    own.max((own + waited).min(there))
+                } else {
+                    own.min(there)
+                }
             }
         };
         self.totals.inherited += total.saturating_sub(own);
