@@ -135,10 +135,10 @@ pub fn predict(program: &Program, machine: &Machine, rules: &Rules, effort: &Eff
         world.run_until(begun + effort.experiment);
         let delay = world.required();
         let owed = owed(&world);
-        if std::env::var_os("EXPLAIN").is_some() { eprintln!("{speedup} G {} {}", delay/1000, world.describe()); }
         world.end();
         let visits = (world.visits() - before) as f64;
-        let effective = (world.now() - begun) as f64 - delay as f64 + if effort.correct { owed } else { 0.0 };
+        let required = if effort.correct { delay as f64 - owed } else { delay as f64 };
+        let effective = (world.now() - begun) as f64 - required;
         let sum = match effort.levels.iter().position(|&level| level == speedup) {
             Some(level) => &mut sums[level],
             None => &mut baseline,
@@ -150,13 +150,6 @@ pub fn predict(program: &Program, machine: &Machine, rules: &Rules, effort: &Eff
         world.run_until(world.now() + rest);
     }
     let (before, before_error) = baseline.period();
-    if std::env::var_os("EXPLAIN").is_some() {
-        for (l, s) in std::iter::once((0, &baseline)).chain(effort.levels.iter().copied().zip(&sums)) {
-            let v: f64 = s.each.iter().map(|o| o.1).sum();
-            eprintln!("level {l}: period {:.2} us, delay {:.2} us a visit, visits {v}", s.period().0 / 1e3, s.delay / v / 1e3);
-        }
-        eprintln!("{:?}", world.totals());
-    }
     let cells = sums
         .iter()
         .map(|sum| {

@@ -228,6 +228,10 @@ impl Profiler {
     /// The virtual clock went on, or back by no more than `hit`.
     pub fn check(&mut self, id: Id, now: Ns, hit: i128) {
         let Some(audit) = &mut self.audit else { return };
+        // While a payment is asked for or under way, it stands; by how much shows when the payment is booked.
+        if self.slots[id].sent != self.targets[id].acked && hit != i128::MAX {
+            return;
+        }
         let virtual_now = i128::from(now) - i128::from(absorbed(&self.slots[id]));
         let last = &mut audit.last[id];
         let back = last.saturating_sub(virtual_now);

@@ -281,16 +281,6 @@ impl<'a> World<'a> {
             .collect()
     }
 
-    /// For looking into a case: CPU time, payments and debt of each thread.
-    #[must_use]
-    pub fn describe(&self) -> String {
-        let Some(p) = &self.profiler else { return String::new() };
-        (0..p.slots.len()).map(|id| {
-            let s = &p.slots[id];
-            format!("[{id}: cpu {} paid {} local {} credit {} owes {} v {}]", s.cpu_total/1000, p.targets[id].paid/1000, s.local/1000, s.credit/1000, p.owed(id)/1000, self.visits_of[id])
-        }).collect()
-    }
-
     /// Checks the virtual clocks from now on.
     pub fn audit(&mut self) {
         if let Some(profiler) = &mut self.profiler {
