@@ -170,6 +170,8 @@ pub mod flags {
     pub const SAMPLED: u32 = 1;
     /// The thread is paying; kept by the kernel from `TargetSlot::paying` at switches.
     pub const PAYING: u32 = 2;
+    /// The thread is on its way out: its memory is gone, it has no call chain any more.
+    pub const LEAVING: u32 = 4;
 }
 
 /// What a thread says of itself: written by the shim in the thread's own context, never by anyone else.

@@ -50,7 +50,11 @@ impl TaggedDelay {
         // Distance of the two epochs on the circle of 16-bit numbers: up to half of it is "later".
         let ahead = (epoch as u16).wrapping_sub((self.0 >> Self::BITS) as u16);
         let newer = ahead != 0 && ahead < 1 << 15;
-        if newer || (ahead == 0 && local > self.0 & Self::MASK) { Some(Self::new(epoch, local)) } else { None }
+        if newer || (ahead == 0 && local > self.0 & Self::MASK) {
+            Some(Self::new(epoch, local))
+        } else {
+            None
+        }
     }
 }
 
@@ -238,6 +242,15 @@ fn charge_time(slot: &mut KernelSlot, experiment: &Experiment, required: u64, cp
     delay
 }
 
+/// The thread runs again, `waited` after it was ready to. While it pays, waiting for a CPU is no payment; but a
+/// wake-up takes its time on an idle machine too, and that much of it would not have been there without the payment.
+#[inline(always)]
+pub fn book_wait(slot: &mut KernelSlot, target: &TargetSlot, experiment: &Experiment, waited: u64) {
+    if target.paying != 0 {
+        slot.pay_wait += waited.saturating_sub(experiment.wake_latency_ns);
+    }
+}
+
 /// The thread was woken by another one of the profiled set, and runs again at `now`:
 /// `v(T) = max(v(T) at block, v(W))`.
 ///
@@ -258,8 +271,11 @@ pub fn apply_wake(slot: &mut KernelSlot, experiment: &Experiment, required: u64,
     let waited = if slot.blocked_at == 0 { 0 } else { woken_at.saturating_sub(slot.blocked_at) };
     let before = absorbed(slot);
     let after = if slot.woken_local >= before + waited {
-        let latency =
-            if slot.blocked_at == 0 { 0 } else { now.saturating_sub(woken_at).min(experiment.wake_latency_ns) };
+        let latency = if slot.blocked_at == 0 {
+            0
+        } else {
+            now.saturating_sub(woken_at).min(experiment.wake_latency_ns)
+        };
         before + waited + latency
     } else {
         slot.woken_local

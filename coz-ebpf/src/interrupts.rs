@@ -94,7 +94,9 @@ pub fn soft_raise(vector: u32) {
         return;
     }
     state.raised = 0;
-    let Some(mut thread) = thread::index_of(bpf_get_current_pid_tgid() as u32).and_then(thread::at) else { return };
+    let Some(mut thread) = thread::index_of(bpf_get_current_pid_tgid() as u32).and_then(thread::at) else {
+        return;
+    };
     let Some(experiment) = thread::experiment() else { return };
     // SAFETY: a helper without arguments.
     let required = thread.catch_up(&experiment, unsafe { bpf_ktime_get_ns() });

@@ -36,7 +36,9 @@ const UNKNOWN_PAGE: u64 = 1;
 pub fn of_chain<C: EbpfContext>(ctx: &C, process: &Process, weight: u64) -> u32 {
     let Some(chain) = CHAIN.get_ptr_mut(0) else { return 0 };
     // SAFETY: the buffer is this CPU's own and as long as is said.
-    let bytes = unsafe { bpf_get_stack(ctx.as_ptr(), chain.cast(), size_of::<[u64; MAX_FRAMES]>() as u32, USER_STACK) };
+    let bytes = unsafe {
+        bpf_get_stack(ctx.as_ptr(), chain.cast(), size_of::<[u64; MAX_FRAMES]>() as u32, USER_STACK)
+    };
     if bytes < 8 {
         count(Stat::NoStack, 1);
         return 0;

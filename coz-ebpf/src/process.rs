@@ -1,8 +1,9 @@
 //! Births, execs and deaths in the profiled set.
 
 use aya_ebpf::helpers::{bpf_get_current_pid_tgid, bpf_ktime_get_ns};
+use aya_log_ebpf::{info, warn};
 use coz_common::{
-    abi::{EVENT_EXEC, EVENT_EXIT, EVENT_FORK, Event, Stat},
+    abi::{EVENT_EXEC, EVENT_EXIT, EVENT_FORK, Event, Stat, flags},
     clock,
 };
 
@@ -29,6 +30,10 @@ fn tell(kind: u32, tgid: u32, tid: u32, other: u32) {
     let event = Event { kind, tgid, tid, other, time: now() };
     if EVENTS.output::<Event>(event, 0).is_err() {
         count(Stat::EventsLost, 1);
+        warn!((), "event {} of process {} is lost: the ring buffer is full", kind, tgid);
+    }
+    if kind == EVENT_EXEC {
+        info!((), "process {} of the profiled set has executed a program", tgid);
     }
 }
 
@@ -45,7 +50,10 @@ pub fn try_fork(child: Task) -> Option<()> {
     let at = offsets();
     let child_tid: u32 = read(child, at.task_pid)?;
     let child_tgid: u32 = read(child, at.task_tgid)?;
-    let joined = thread::join(child, child_tid, child_tgid)?;
+    let Some(joined) = thread::join(child, child_tid, child_tgid) else {
+        warn!((), "thread {} of process {} is not followed: no free slot", child_tid, child_tgid);
+        return None;
+    };
     clock::inherit(joined.slot, parent.slot);
     joined.slot.ready_at = now;
     if child_tgid != tgid {
@@ -108,8 +116,12 @@ pub fn try_exit() {
             thread::raise(experiment.epoch, thread.slot.local);
         }
     }
-    thread::leave(tid, &mut thread);
+    // Who joins a thread is woken by it, and recent kernels come here before that: its clock is needed until its last
+    // switch (`sched::leaves_cpu`). Not so a process's first thread: nobody joins it, and an exec in another thread
+    // takes over its id.
+    thread.slot.flags |= flags::LEAVING;
     if tgid == tid {
+        thread::leave(tid, &mut thread);
         tell(EVENT_EXIT, tgid, tid, 0);
     }
 }

@@ -1,9 +1,9 @@
 //! Progress points.
 
 use aya_ebpf::{
+    EbpfContext,
     helpers::{bpf_get_attach_cookie, bpf_get_current_pid_tgid},
     programs::ProbeContext,
-    EbpfContext,
 };
 use coz_common::abi::Stat;
 

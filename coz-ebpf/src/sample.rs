@@ -8,7 +8,7 @@ use aya_ebpf::{
     programs::PerfEventContext,
 };
 use coz_common::{
-    abi::Stat,
+    abi::{Stat, flags},
     clock::{self, debt},
 };
 
@@ -31,8 +31,8 @@ pub fn try_sample(ctx: &PerfEventContext) -> Option<()> {
     // SAFETY: a helper without arguments.
     let now = unsafe { bpf_ktime_get_ns() };
     let mut required = thread.catch_up(&experiment, now);
-    // In our own handler: no sample of the program.
-    if thread.target.paying != 0 {
+    // In our own handler, or past its end: no sample of the program.
+    if thread.target.paying != 0 || thread.slot.flags & flags::LEAVING != 0 {
         return None;
     }
     count(Stat::Samples, 1);

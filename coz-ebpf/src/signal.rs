@@ -1,6 +1,9 @@
 //! Asking a thread to pay, only where that can neither kill nor disturb it.
 
-use aya_ebpf::{bindings::task_struct, helpers::{bpf_get_current_task, generated::bpf_send_signal_thread}};
+use aya_ebpf::{
+    bindings::task_struct,
+    helpers::{bpf_get_current_task, generated::bpf_send_signal_thread},
+};
 use coz_common::abi::{Control, Process, Stat};
 
 use crate::{

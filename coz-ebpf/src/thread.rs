@@ -44,7 +44,8 @@ impl Thread {
         count(Stat::CpuNs, ran);
         clock::enter_epoch(self.slot, self.target, experiment, now);
         let required = required(experiment.epoch);
-        match clock::fold_payment(self.slot, self.target, required, now.saturating_sub(experiment.started_ns)) {
+        match clock::fold_payment(self.slot, self.target, required, now.saturating_sub(experiment.started_ns))
+        {
             Some(paid) => count(Stat::PaidNs, paid),
             None => count(Stat::PaidAbsurd, 1),
         }
@@ -82,7 +83,9 @@ pub fn experiment() -> Option<Experiment> {
 pub fn required(epoch: u32) -> u64 {
     match GLOBAL.get_ptr(0) {
         // SAFETY: a word of a map, written with compare-and-exchange.
-        Some(global) => TaggedDelay(unsafe { core::ptr::read_volatile(&raw const (*global).required) }).in_epoch(epoch),
+        Some(global) => {
+            TaggedDelay(unsafe { core::ptr::read_volatile(&raw const (*global).required) }).in_epoch(epoch)
+        }
         None => 0,
     }
 }
@@ -135,7 +138,11 @@ pub fn join(task: Task, tid: u32, tgid: u32) -> Option<Thread> {
         let Some(thread) = at(index) else { continue };
         // SAFETY: the key is claimed by compare-and-exchange; whoever gets it owns the slot.
         let (_, claimed) = unsafe {
-            atomic_cxchg::<u64, { AtomicOrdering::SeqCst }, { AtomicOrdering::SeqCst }>(&raw mut thread.slot.key, 0, key)
+            atomic_cxchg::<u64, { AtomicOrdering::SeqCst }, { AtomicOrdering::SeqCst }>(
+                &raw mut thread.slot.key,
+                0,
+                key,
+            )
         };
         if !claimed {
             continue;

@@ -62,9 +62,14 @@ pub fn points(config: &PointsConfig) -> Result<String> {
     let identity = Identity::ourselves()?;
     let path = std::env::var_os("PATH");
     let program = Program::find(config.program.as_os_str(), path.as_deref(), &identity).map_err(|error| {
-        if error.exit_code() == 127 { Exit::not_found(error.to_string()) } else { Exit::not_executable(error.to_string()) }
+        if error.exit_code() == 127 {
+            Exit::not_found(error.to_string())
+        } else {
+            Exit::not_executable(error.to_string())
+        }
     })?;
-    let (file, _) = program.image().with_context(|| format!("{} is not an ELF program", program.path.display()))?;
+    let (file, _) =
+        program.image().with_context(|| format!("{} is not an ELF program", program.path.display()))?;
     let module = Arc::new(Module::open(file, &Scope::default(), &config.debug_dirs)?);
     let filter = config.filter.as_deref().unwrap_or("");
     let candidates = points::candidates(&module, filter);

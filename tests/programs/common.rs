@@ -1,6 +1,8 @@
 //! What the Rust programs with a known answer share; see `common.h` for the same in C.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::ffi::{c_char, c_int, c_void};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Instant;
 
 static ROUNDS: AtomicU64 = AtomicU64::new(0);
@@ -14,6 +16,28 @@ pub const FACTOR: u64 = 6_364_136_223_846_793_005;
 #[inline(never)]
 pub extern "C" fn progress() {
     ROUNDS.fetch_add(1, Ordering::Relaxed);
+    static COUNTER: OnceLock<Option<&'static AtomicUsize>> = OnceLock::new();
+    if let Some(counter) = COUNTER.get_or_init(coz_counter) {
+        counter.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+// SAFETY: as dlsym(3) declares it.
+unsafe extern "C" {
+    safe fn dlsym(handle: *mut c_void, name: *const c_char) -> *mut c_void;
+}
+
+/// Where coz, when it runs us, counts the visits of a point; it exports a function that finds the place.
+fn coz_counter() -> Option<&'static AtomicUsize> {
+    type Find = extern "C" fn(throughput: c_int, name: *const c_char) -> *mut AtomicUsize;
+    let find = dlsym(std::ptr::null_mut(), c"_coz_get_counter".as_ptr());
+    if find.is_null() {
+        return None;
+    }
+    // SAFETY: the function of this name has this type, see coz.h.
+    let find = unsafe { std::mem::transmute::<*mut c_void, Find>(find) };
+    // SAFETY: it returns null, or a counter that stays for as long as the program runs.
+    unsafe { find(1, c"progress".as_ptr()).as_ref() }
 }
 
 /// Rounds done so far.

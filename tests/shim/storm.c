@@ -89,7 +89,7 @@ int main(int argc, char **argv) {
     }
     done = 1;
     if (storming) pthread_join(stormer, NULL);
-    if (storming && asked < 1000) return 1;
+    if (storming && asked < 100) return 1;
     printf("%llu\n", (unsigned long long)sum);
     return 0;
 }

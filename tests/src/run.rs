@@ -41,7 +41,8 @@ impl Ended {
         String::from_utf8_lossy(&self.stderr).into_owned()
     }
 
-    /// Fails unless it ended with this code and its standard error has each of these phrases, in any case.
+    /// Fails unless it ended with this code and its standard error has each of these phrases, in any case and however
+    /// its lines are broken.
     ///
     /// # Panics
     /// When not, or when it panicked.
@@ -49,8 +50,9 @@ impl Ended {
         let words = self.words();
         assert!(!words.contains("panicked"), "a panic:\n{words}");
         assert_eq!(self.code(), code, "stderr:\n{words}\nstdout:\n{}", self.output());
+        let text = words.split_whitespace().collect::<Vec<_>>().join(" ").to_lowercase();
         for phrase in phrases {
-            assert!(words.to_lowercase().contains(&phrase.to_lowercase()), "no `{phrase}` in:\n{words}");
+            assert!(text.contains(&phrase.to_lowercase()), "no `{phrase}` in:\n{words}");
         }
     }
 }
@@ -87,9 +89,9 @@ impl Place {
         self.path().join("profile.jsonl")
     }
 
-    /// `coz-bpf run -q ARGS...`, here, with a folder of its own for temporary files.
+    /// `coz-bpf run ARGS...`, here, with a folder of its own for temporary files.
     pub fn profiled<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> Command {
-        let mut command = self.plain(crate::profiler(), ["run", "-q"]);
+        let mut command = self.plain(crate::profiler(), ["run"]);
         command.args(args);
         command
     }

@@ -103,3 +103,18 @@ fn under_sudo_the_program_is_the_persons_own_and_so_are_the_files() {
     let profile = std::fs::metadata(place.profile()).expect("a profile is written");
     assert_eq!((profile.uid(), profile.gid()), (65534, 65534));
 }
+
+/// Rust's runtime gives every thread an alternate signal stack of just the size that the kernel names as the least
+/// (`AT_MINSIGSTKSZ`): that must not keep our signal away, or no Rust program ever pays a delay.
+#[test]
+fn the_threads_of_a_rust_program_pay() {
+    let place = Place::new();
+    let mut command = place.profiled(["-P", "progress", "--"]);
+    command.arg(program("pipeline_std")).args(["--seconds", "6"]);
+    place.run(command).assert_says(0, &[]);
+    let profile = std::fs::read_to_string(place.profile()).expect("a profile is written");
+    let mut records = profile.lines().map(|line| serde_json::from_str(line).expect("every line is JSON"));
+    let runtime: serde_json::Value =
+        records.rfind(|record: &serde_json::Value| record["type"] == "runtime").expect("a last record");
+    assert!(runtime["signals_sent"].as_u64() > Some(0) && runtime["paid_ns"].as_u64() > Some(0), "{runtime}");
+}

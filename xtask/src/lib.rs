@@ -8,6 +8,7 @@ use anyhow::Result;
 pub mod demo;
 pub mod ebpf;
 pub mod overhead;
+pub mod picture;
 pub mod programs;
 pub mod real;
 pub mod sh;

@@ -41,7 +41,8 @@ fn epochs_wrap_without_confusion() {
 
 #[test]
 fn a_new_experiment_forgives_everything() {
-    let mut t = KernelSlot { epoch: 6, local: 50, credit: 9, share: 3, share_weight: 4, ..KernelSlot::default() };
+    let mut t =
+        KernelSlot { epoch: 6, local: 50, credit: 9, share: 3, share_weight: 4, ..KernelSlot::default() };
     t.cpu_uncharged = 1 << 40;
     t.blocked_at = 10;
     let paid = TargetSlot { paid: 77, ..TargetSlot::default() };
@@ -141,6 +142,18 @@ fn handler_time_is_not_the_programs() {
     assert_eq!(t.on_cpu_since, 3_000);
     let mut off = thread();
     assert_eq!(account_cpu(&mut off, &target, 9_000), 0, "off its CPU a thread uses none");
+}
+
+#[test]
+fn waiting_for_a_cpu_is_no_payment_but_waking_up_is() {
+    let mut t = thread();
+    let paying = TargetSlot { paying: 1, ..TargetSlot::default() };
+    book_wait(&mut t, &paying, &experiment(500), 20_000);
+    assert_eq!(t.pay_wait, 0, "a wake-up takes as long on an idle machine");
+    book_wait(&mut t, &paying, &experiment(500), 3_035_000);
+    assert_eq!(t.pay_wait, 3_000_000, "a whole slice behind another thread does not");
+    book_wait(&mut t, &TargetSlot::default(), &experiment(500), 3_035_000);
+    assert_eq!(t.pay_wait, 3_000_000, "and only while it pays");
 }
 
 #[test]

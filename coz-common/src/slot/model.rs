@@ -35,6 +35,7 @@ struct State {
     paid: u64,
     acked: u32,
     paying: u32,
+    ended_at: u64,
     clock: u64,
     /// Signals sent and not yet taken.
     queued: u32,
@@ -126,6 +127,7 @@ struct Fields {
     paid: Field<u64>,
     acked: Field<u32>,
     paying: Field<u32>,
+    ended_at: Field<u64>,
 }
 
 impl Fields {
@@ -149,6 +151,7 @@ impl Fields {
             paid: Field(s(), |s| &mut s.paid),
             acked: Field(s(), |s| &mut s.acked),
             paying: Field(s(), |s| &mut s.paying),
+            ended_at: Field(s(), |s| &mut s.ended_at),
         }
     }
 
@@ -174,7 +177,7 @@ impl Fields {
     }
 
     fn target(&self) -> TargetWords<'_, Interrupted> {
-        TargetWords { paid: &self.paid, acked: &self.acked, paying: &self.paying }
+        TargetWords { paid: &self.paid, acked: &self.acked, paying: &self.paying, ended_at: &self.ended_at }
     }
 }
 
@@ -207,7 +210,7 @@ fn handle(shared: &Shared) -> u64 {
         state.clock += owed;
     }
     let spent = now().since(begun).0;
-    payment.answer(&target);
+    payment.answer(&target, now());
     spent
 }
 
@@ -313,6 +316,7 @@ struct Raw {
     paid: AtomicU64,
     acked: AtomicU32,
     paying: AtomicU32,
+    ended_at: AtomicU64,
 }
 
 impl Raw {
@@ -329,7 +333,7 @@ impl Raw {
     }
 
     fn target(&self) -> TargetWords<'_, Weak> {
-        TargetWords { paid: &self.paid, acked: &self.acked, paying: &self.paying }
+        TargetWords { paid: &self.paid, acked: &self.acked, paying: &self.paying, ended_at: &self.ended_at }
     }
 
     fn debt(&self) -> u64 {
@@ -406,7 +410,7 @@ fn who_sees_the_answer_sees_the_payment() {
             thread::spawn(move || {
                 let mut payment = Payment::begin(&raw.kernel(), &raw.target(), true, || Nanos(100));
                 payment.publish(&raw.kernel(), &raw.target(), Nanos(110));
-                payment.answer(&raw.target());
+                payment.answer(&raw.target(), Nanos(110));
             })
         };
         if may_send(1, raw.acked.load(Acquire)) {

@@ -21,6 +21,7 @@ struct Words {
     paid: AtomicU64,
     acked: AtomicU32,
     paying: AtomicU32,
+    ended_at: AtomicU64,
 }
 
 impl Words {
@@ -52,7 +53,7 @@ impl Words {
     }
 
     fn target(&self) -> TargetWords<'_, Native> {
-        TargetWords { paid: &self.paid, acked: &self.acked, paying: &self.paying }
+        TargetWords { paid: &self.paid, acked: &self.acked, paying: &self.paying, ended_at: &self.ended_at }
     }
 
     fn page(&self) -> PageWords<'_, Native> {
@@ -77,7 +78,7 @@ impl Words {
         let before = self.paid.load(Relaxed);
         let mut payment = Payment::begin(&self.kernel(), &self.target(), asked, || Nanos(begin));
         payment.publish(&self.kernel(), &self.target(), Nanos(end));
-        payment.answer(&self.target());
+        payment.answer(&self.target(), Nanos(end));
         self.paid.load(Relaxed) - before
     }
 }
@@ -144,7 +145,8 @@ fn waiting_for_a_cpu_is_not_paying() {
     words.pay_wait.store(512, Relaxed);
     payment.publish(&words.kernel(), &words.target(), Nanos(1100));
     assert_eq!(words.paid.load(Relaxed), 88);
-    payment.end(&words.target());
+    payment.end(&words.target(), Nanos(1100));
+    assert_eq!(words.ended_at.load(Relaxed), 1100, "CPU time after this is the program's");
 }
 
 #[test]
@@ -158,7 +160,7 @@ fn what_an_old_experiment_is_owed_is_not_paid_to_a_new_one() {
     payment.publish(&words.kernel(), &words.target(), Nanos(1050));
     assert!(words.debt(0) > 0, "the new experiment wants something, too");
     assert_eq!(words.remaining(&payment), 0, "but not from this payment: it could never end");
-    payment.answer(&words.target());
+    payment.answer(&words.target(), Nanos(1050));
     assert_eq!(words.paid.load(Relaxed), 10);
 }
 
@@ -169,8 +171,9 @@ fn an_answer_is_to_the_signal_that_was_pending_at_the_beginning() {
     assert!(!may_send(7, words.acked.load(Relaxed)));
     let payment = Payment::begin(&words.kernel(), &words.target(), true, || Nanos(1));
     assert_eq!(words.paying.load(Relaxed), 1);
-    payment.answer(&words.target());
+    payment.answer(&words.target(), Nanos(9));
     assert_eq!((words.paying.load(Relaxed), words.acked.load(Relaxed)), (0, 7));
+    assert_eq!(words.ended_at.load(Relaxed), 9);
     assert!(may_send(7, words.acked.load(Relaxed)));
 }
 
@@ -188,7 +191,7 @@ proptest! {
             words.pay_wait.store(waited, Relaxed);
             payment.publish(&words.kernel(), &words.target(), Nanos(now));
         }
-        payment.answer(&words.target());
+        payment.answer(&words.target(), Nanos(now));
         prop_assert_eq!(words.paid.load(Relaxed), most);
     }
 

@@ -134,6 +134,14 @@ pub fn now() -> u64 {
     (time.tv_sec as u64) * 1_000_000_000 + time.tv_nsec as u64
 }
 
+/// The processor state that this process may use, as `arch_prctl` tells it; 0 where it does not.
+pub fn state_permissions(option: usize) -> u64 {
+    let mut granted = 0u64;
+    // SAFETY: the kernel writes one word, into ours.
+    unsafe { call(libc::SYS_arch_prctl, [option, &raw mut granted as usize, 0, 0, 0, 0]) };
+    granted
+}
+
 /// The thread's timer slack in nanoseconds; 0 where it has none (real-time policies).
 pub fn timer_slack() -> usize {
     // SAFETY: takes nothing, changes nothing.

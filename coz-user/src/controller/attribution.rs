@@ -118,10 +118,13 @@ impl Attribution {
 
     fn module_of(&mut self, mapping: &CodeMapping, main: Option<&Path>) -> Option<u32> {
         let file = (mapping.device, mapping.inode);
-        if let Some(&known) = self.by_file.get(&file) {
-            return known;
-        }
         let is_main = main == Some(mapping.path.as_path());
+        match self.by_file.get(&file) {
+            Some(&Some(number)) => return Some(number),
+            // What was left out as a library can be the main program of a later exec.
+            Some(None) if !is_main => return None,
+            _ => {}
+        }
         let wanted = !mapping.deleted && self.scope.binary(&mapping.path, is_main);
         let number = wanted
             .then(|| Module::open(&mapping.path, &self.scope, &self.debug_dirs).ok())
@@ -135,15 +138,36 @@ impl Attribution {
     pub fn look_up(&mut self, pending: Vec<(PendingKey, LineCount)>) {
         for (address, count) in pending {
             let key = PageKey { module: address.module, page: (address.address >> 12) as u32 };
-            if !self.waiting.contains_key(&key) {
-                let module = (key.module as usize).checked_sub(1).and_then(|index| self.modules.get(index));
-                if let Some(module) = module {
-                    // The thread is gone only if it could not be started.
-                    let _ = self.jobs.send((Arc::clone(module), key));
-                }
-            }
-            self.waiting.entry(key).or_default().push((address.address, count));
+            self.ask(key).push((address.address, count));
         }
+    }
+
+    /// Has a page looked up that nobody has asked for yet; what waits for it.
+    fn ask(&mut self, key: PageKey) -> &mut Vec<(u64, LineCount)> {
+        if !self.waiting.contains_key(&key) {
+            let module = (key.module as usize).checked_sub(1).and_then(|index| self.modules.get(index));
+            if let Some(module) = module {
+                // The thread is gone only if it could not be started.
+                let _ = self.jobs.send((Arc::clone(module), key));
+            }
+        }
+        self.waiting.entry(key).or_default()
+    }
+
+    /// Has the pages of these addresses of a module looked up before any sample falls on them.
+    pub fn look_ahead(&mut self, module: &Arc<Module>, addresses: &[u64]) {
+        let Some(index) = self.modules.iter().position(|known| Arc::ptr_eq(known, module)) else { return };
+        for address in addresses {
+            self.ask(PageKey { module: index as u32 + 1, page: (address >> 12) as u32 });
+        }
+    }
+
+    /// The line with the most samples; [`LineId::NONE`] while there is none.
+    #[must_use]
+    pub fn hottest(&self, samples: impl Fn(LineId) -> u64) -> LineId {
+        let count = self.lines().len() as u32;
+        let most = (1..=count).map(LineId).map(|line| (samples(line), line)).filter(|(n, _)| *n > 0);
+        most.max_by_key(|&(n, line)| (n, std::cmp::Reverse(line.0))).map_or(LineId::NONE, |(_, line)| line)
     }
 
     /// Whether anything has been asked for and not been answered.

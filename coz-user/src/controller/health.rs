@@ -85,7 +85,10 @@ pub fn health(stats: &Stats, facts: Facts) -> Health {
         ));
     }
     if stats.get(Stat::SlotsFull) > 0 {
-        warnings.push(format!("{} threads were not followed: the table of threads was full", stats.get(Stat::SlotsFull)));
+        warnings.push(format!(
+            "{} threads were not followed: the table of threads was full",
+            stats.get(Stat::SlotsFull)
+        ));
     }
     if stats.get(Stat::PaidAbsurd) > 0 {
         warnings.push(format!("{} payments of the program were not credible", stats.get(Stat::PaidAbsurd)));

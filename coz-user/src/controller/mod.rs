@@ -3,11 +3,18 @@
 
 mod attribution;
 mod clockwork;
+mod ending;
+mod family;
+mod fixed;
 mod health;
+mod output;
 mod points;
+mod progress;
 mod recorder;
 mod registrar;
 mod session;
 mod setup;
+mod signals;
+mod voice;
 
 pub use session::run;

@@ -31,9 +31,11 @@ impl Points {
     pub fn name(&self, point: PointId) -> Option<&str> {
         match point.0.checked_sub(COUNTERS) {
             None => self.probes.get(point.0 as usize).map(String::as_str),
-            Some(counter) => {
-                self.counters.iter().find(|(index, _)| *index == counter as usize).map(|(_, name)| name.as_str())
-            }
+            Some(counter) => self
+                .counters
+                .iter()
+                .find(|(index, _)| *index == counter as usize)
+                .map(|(_, name)| name.as_str()),
         }
     }
 
@@ -65,6 +67,11 @@ impl Points {
             if !self.counters.iter().any(|(known, _)| *known == index) {
                 let name: Vec<u8> = counter.name.iter().copied().take_while(|&byte| byte != 0).collect();
                 self.counters.push((index, String::from_utf8_lossy(&name).into_owned()));
+            }
+            // What the user has named counts; the same place instrumented would count twice.
+            let named = |probe: &String| self.name(PointId(COUNTERS + index as u32)) == Some(probe);
+            if self.probes.iter().any(named) {
+                continue;
             }
             all.push(PointVisits { point: PointId(COUNTERS + index as u32), visits: counter.count });
         }

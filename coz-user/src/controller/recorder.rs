@@ -3,12 +3,12 @@
 use std::io::Write;
 
 use anyhow::Result;
-use coz_common::units::Nanos;
+use coz_common::units::{LineId, Nanos};
 
 use super::{attribution::Attribution, points::Points};
 use crate::experiment::{
     data::{Experiment, PointId, Why},
-    record::{self, PointDelta, Runtime, Samples, Startup, ThroughputPoint, Writer},
+    record::{self, PointDelta, Runtime, Samples, Startup, ThroughputPoint, WriteError, Writer},
 };
 
 /// Writes the profile to its file as the run goes on, and keeps a copy for the report: what the disk does not take
@@ -18,42 +18,68 @@ pub struct Recorder<W> {
     file: Writer<W>,
     kept: Writer<Vec<u8>>,
     start: Nanos,
+    refused: Option<WriteError>,
 }
 
 impl<W: Write> Recorder<W> {
     /// `start`: when the profile began.
     pub fn new(file: W, start: Nanos) -> Self {
-        Self { file: Writer::new(file), kept: Writer::new(Vec::new()), start }
+        Self { file: Writer::new(file), kept: Writer::new(Vec::new()), start, refused: None }
+    }
+
+    /// Why the file takes no more, once: what comes after that is only in the report.
+    pub fn refused(&mut self) -> Option<WriteError> {
+        self.refused.take()
+    }
+
+    fn note(&mut self, written: Result<(), WriteError>, was_good: bool) {
+        if was_good {
+            self.refused = written.err();
+        }
     }
 
     /// The first record.
     ///
     /// # Errors
-    /// Where the file does not take it.
+    /// Where it can not be put into words.
     pub fn startup(&mut self, startup: &Startup) -> Result<()> {
         self.kept.startup(startup)?;
-        Ok(self.file.startup(startup)?)
+        let was_good = self.file.is_good();
+        let written = self.file.startup(startup);
+        self.note(written, was_good);
+        Ok(())
     }
 
     /// The last records.
     ///
     /// # Errors
-    /// Where the file does not take them.
+    /// Where they can not be put into words.
     pub fn end(&mut self, runtime: &Runtime, samples: &[Samples]) -> Result<()> {
         self.kept.end(runtime, samples)?;
-        Ok(self.file.end(runtime, samples)?)
+        let was_good = self.file.is_good();
+        let written = self.file.end(runtime, samples);
+        self.note(written, was_good);
+        Ok(())
     }
 
     /// Everything that was written, or should have been.
-    pub fn into_kept(self) -> Vec<u8> {
-        self.kept.into_inner()
+    pub fn kept(&self) -> &[u8] {
+        self.kept.written()
     }
 
     /// An experiment and its points: records of their own where it counts, else inside its own record (the writer sees to that).
     ///
+    /// `line`: the one that it is told of, where it had none of its own (a whole run without any delay).
+    ///
     /// # Errors
-    /// Where they can not be written.
-    pub fn experiment(&mut self, ended: &Experiment, attribution: &Attribution, points: &Points) -> Result<()> {
+    /// Where they can not be put into words.
+    pub fn experiment(
+        &mut self,
+        ended: &Experiment,
+        line: LineId,
+        attribution: &Attribution,
+        points: &Points,
+    ) -> Result<()> {
         let deltas: Vec<PointDelta> = ended
             .points
             .iter()
@@ -68,7 +94,7 @@ impl<W: Write> Recorder<W> {
             })
             .collect();
         let valid = ended.invalid.is_none();
-        let selected = attribution.lines().get(ended.line).map(crate::symbols::Line::location).unwrap_or_default();
+        let selected = attribution.lines().get(line).map(crate::symbols::Line::location).unwrap_or_default();
         let record = record::Experiment {
             selected,
             speedup: ended.speedup.fraction(),
@@ -85,7 +111,10 @@ impl<W: Write> Recorder<W> {
             points: None,
         };
         self.kept.experiment(&record, &deltas)?;
-        Ok(self.file.experiment(&record, &deltas)?)
+        let was_good = self.file.is_good();
+        let written = self.file.experiment(&record, &deltas);
+        self.note(written, was_good);
+        Ok(())
     }
 }
 

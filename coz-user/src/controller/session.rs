@@ -2,45 +2,43 @@
 
 use std::{
     collections::VecDeque,
-    io::Write,
     time::{Duration, SystemTime},
 };
 
 use anyhow::{Context, Result};
 use aya::maps::{MapData, RingBuf};
 use coz_common::{
-    abi::{EVENT_EXEC, EVENT_EXIT, Event as KernelEvent, MAX_RANGES, Process, Range, Stat},
-    units::{LineId, Nanos},
+    abi::{EVENT_EXEC, EVENT_EXIT, Event as KernelEvent, MAX_RANGES, Process, Range},
+    units::Nanos,
 };
-use tokio::{
-    io::unix::AsyncFd,
-    signal::unix::{SignalKind, signal},
-    time::Instant,
-};
+use tokio::{io::unix::AsyncFd, time::Instant};
 
 use super::{
     attribution::ResolvedPage,
     clockwork::{Counts, snapshot},
-    health::{Facts, MachineTime, health},
+    family::Family,
+    fixed,
+    health::MachineTime,
+    progress::Progress,
     recorder::Recorder,
     registrar::Registered,
     setup::{self, Ready},
+    signals::Signals,
+    voice::Voice,
 };
 use crate::{
-    cli::{Exit, Fixed, RunConfig},
-    commands,
+    cli::{RunConfig, Talk},
     experiment::{
         machine::{Action, Event, Machine, MachineConfig},
         plan::{self, Plan},
         record::{self, Startup},
     },
     kernel::{
+        KernelLog,
         control::{Trial, now},
         lines::TableSpace,
     },
-    report,
     target::{
-        exit::ExitStatus,
         launch::{Change, Running},
         process,
     },
@@ -54,7 +52,7 @@ const QUIET: Duration = Duration::from_millis(200);
 /// Runs the program under the profiler; the exit code is the program's own.
 ///
 /// # Errors
-/// What kept us from running it (see [`Exit`]). Once the program runs, its own exit code is returned whatever happens
+/// What kept us from running it (see [`crate::cli::Exit`]). Once the program runs, its own exit code is returned whatever happens
 /// to the profile; what went wrong is said on stderr.
 pub fn run(config: RunConfig) -> Result<u8> {
     let began = now();
@@ -63,40 +61,45 @@ pub fn run(config: RunConfig) -> Result<u8> {
         .build()
         .context("cannot start the controller's event loop")?;
     runtime.block_on(async move {
-        let file = record::open_output(&config.output).map_err(|error| Exit::failure(format!("{error:#}")))?;
-        let ready = setup::prepare(&config).inspect_err(|_| {
-            // Nothing was measured: leave no empty file.
-            let _ = std::fs::remove_file(&config.output);
-        })?;
-        ready.identity.chown_to(&file).ok();
-        Session::start(config, ready, file, began)?.serve().await
+        let ready = setup::prepare(&config)?;
+        Session::start(config, ready, began)?.serve().await
     })
 }
 
-struct Session {
-    config: RunConfig,
-    ready: Ready,
-    running: Running,
+/// A run under way.
+pub(super) struct Session {
+    pub(super) config: RunConfig,
+    pub(super) ready: Ready,
+    pub(super) running: Running,
     events: AsyncFd<RingBuf<MapData>>,
     machine: Machine,
-    recorder: Recorder<std::fs::File>,
-    counts: Counts,
+    pub(super) recorder: Recorder<std::fs::File>,
+    pub(super) counts: Counts,
     space: TableSpace,
+    pub(super) family: Family,
+    pub(super) voice: Voice,
+    signals: Signals,
+    log: Option<KernelLog>,
+    progress: Progress,
     epoch: u32,
     delaying: bool,
     timer: Option<Nanos>,
     finished: bool,
+    /// Whether the shim gets into the program. Without it there are no experiments: an effect without delays is wrong.
+    can_delay: bool,
     table_ready: bool,
-    trouble: Option<anyhow::Error>,
-    delay: Nanos,
-    unpaid: Nanos,
-    released: Nanos,
-    startup: Nanos,
-    machine_time: MachineTime,
+    points_known: bool,
+    pub(super) trouble: Option<anyhow::Error>,
+    pub(super) delay: Nanos,
+    pub(super) unpaid: Nanos,
+    pub(super) released: Nanos,
+    pub(super) startup: Nanos,
+    pub(super) machine_time: MachineTime,
 }
 
 impl Session {
-    fn start(config: RunConfig, mut ready: Ready, file: std::fs::File, began: Nanos) -> Result<Self> {
+    fn start(config: RunConfig, mut ready: Ready, began: Nanos) -> Result<Self> {
+        let voice = Voice::new(config.talk.quiet);
         let seed = config.seed.unwrap_or_else(plan::random_seed);
         let lines = if config.fixed.is_some() { plan::Lines::Fixed } else { plan::Lines::Sampled };
         let plan = Plan::new(seed, lines, &config.speedups);
@@ -105,22 +108,34 @@ impl Session {
             end_to_end: config.end_to_end,
             ..MachineConfig::default()
         };
-        let mut recorder = Recorder::new(file, began);
-        recorder.startup(&startup(&config, &ready, seed, &machine_config))?;
+        let log = if logs(&config.talk) { Some(ready.kernel.log()?) } else { None };
 
         let events = ready.kernel.take_events()?;
         // SAFETY: the ring owns its descriptor and keeps it open and the same as long as it lives.
         let events = unsafe { AsyncFd::register(events) }
             .map_err(|error| error.into_parts().1)
             .context("cannot wait for the kernel's events")?;
+        let can_delay = ready.door.is_some();
         if let Some((listener, door)) = ready.door.take() {
             tokio::spawn(listener.serve(door));
         }
         let suspended = ready.suspended.take().context("the target was not started")?;
         let machine_time = MachineTime::read();
+        if let Some(aside) = ready.output.aside() {
+            voice.mention(&format!(
+                "the old {} is kept: it is {} now",
+                config.output.display(),
+                aside.display()
+            ));
+        }
+        // Up to here a signal ends us, and the program that waits with us. From here on it has begun.
+        let signals = Signals::listen()?;
         let running = suspended.release().map_err(setup::launch_failure)?;
         let released = now();
-        Ok(Self {
+        let file = ready.output.take().context("the profile's file was not opened")?;
+        let mut recorder = Recorder::new(file, began);
+        recorder.startup(&startup(&config, &ready, seed, &machine_config))?;
+        let mut session = Self {
             machine: Machine::new(machine_config, plan, released),
             config,
             ready,
@@ -129,31 +144,38 @@ impl Session {
             recorder,
             counts: Counts::default(),
             space: TableSpace::default(),
+            family: Family::default(),
+            voice,
+            signals,
+            log,
+            progress: Progress::default(),
             epoch: 0,
             delaying: false,
             timer: None,
             finished: false,
+            can_delay,
             table_ready: false,
+            points_known: false,
             trouble: None,
             delay: Nanos(0),
             unpaid: Nanos(0),
             released,
             startup: released.since(began),
             machine_time,
-        })
+        };
+        session.check_file();
+        Ok(session)
     }
 
     async fn serve(mut self) -> Result<u8> {
-        let mut interrupts = signal(SignalKind::interrupt()).context("cannot listen to SIGINT")?;
-        let mut terminations = signal(SignalKind::terminate()).context("cannot listen to SIGTERM")?;
-        let mut hangups = signal(SignalKind::hangup()).context("cannot listen to SIGHUP")?;
         let over = self.config.duration.map(|duration| Instant::now() + Duration::from_nanos(duration.0));
         let mut over = Box::pin(tokio::time::sleep_until(over.unwrap_or_else(far)));
         let mut over_seen = self.config.duration.is_none();
         let mut look = Instant::now() + BUSY;
-        if !self.ready.points.is_empty() {
-            self.tell(Event::PointsKnown);
+        if let Some(line) = self.ready.fixed {
+            self.tell(Event::FixedLine(line));
         }
+        self.look_for_points();
         let status = loop {
             let timer = self.timer;
             tokio::select! {
@@ -177,6 +199,9 @@ impl Session {
                 }
                 () = tokio::time::sleep_until(look) => {
                     let fresh = self.look_up();
+                    self.look_for_points();
+                    self.show_status();
+                    self.print_log();
                     look = Instant::now() + if fresh { BUSY } else { QUIET };
                 }
                 () = &mut over, if !over_seen => {
@@ -184,15 +209,16 @@ impl Session {
                     self.tell(Event::DurationOver);
                 }
                 // The terminal has sent it to the program too: what it does with it is its own affair.
-                Some(()) = interrupts.recv() => self.tell(Event::Interrupted),
-                Some(()) = terminations.recv() => { let _ = self.running.send(libc::SIGTERM); }
-                Some(()) = hangups.recv() => { let _ = self.running.send(libc::SIGHUP); }
+                Some(()) = self.signals.interrupt.recv() => self.tell(Event::Interrupted),
+                Some(()) = self.signals.quit.recv() => self.tell(Event::Interrupted),
+                Some(()) = self.signals.terminate.recv() => { let _ = self.running.send(libc::SIGTERM); }
+                Some(()) = self.signals.hangup.recv() => { let _ = self.running.send(libc::SIGHUP); }
             }
         };
-        self.finish(status)
+        Ok(self.finish(status))
     }
 
-    fn tell(&mut self, event: Event) {
+    pub(super) fn tell(&mut self, event: Event) {
         let mut events = VecDeque::from([event]);
         while let Some(event) = events.pop_front() {
             if self.finished {
@@ -212,7 +238,7 @@ impl Session {
     fn fail(&mut self, error: anyhow::Error) {
         self.ready.kernel.end();
         if self.trouble.is_none() {
-            eprintln!("coz-bpf: {error:#}; no more experiments, the program runs on");
+            self.voice.complain(&format!("{error:#}; no more experiments, the program runs on"));
             self.trouble = Some(error);
             self.tell(Event::DurationOver);
         }
@@ -243,19 +269,71 @@ impl Session {
                 let Ready { kernel, attribution, .. } = &self.ready;
                 return Ok(Some(Event::LinesSeen(self.counts.since_last(kernel, attribution))));
             }
-            Action::Record(ended) => {
+            Action::Record(mut ended) => {
                 if self.delaying {
                     self.delaying = false;
                     self.counts.delayed_end(&self.ready.kernel, &self.ready.attribution, ended.wall());
                 }
                 self.delay.0 += ended.delay.0;
                 self.unpaid.0 += ended.unpaid.0;
-                self.recorder.experiment(&ended, &self.ready.attribution, &self.ready.points)?;
+                self.progress.ended(&ended);
+                let Ready { kernel, attribution, points, .. } = &self.ready;
+                let total = |line| Counts::total(kernel, attribution, line);
+                let mut line = ended.line;
+                if !line.is_some() {
+                    line = attribution.hottest(|line| total(line).samples);
+                    ended.selected = total(line);
+                }
+                self.recorder.experiment(&ended, line, attribution, points)?;
+                self.check_file();
             }
             Action::SetTimer(at) => self.timer = Some(at),
             Action::Finish => self.finished = true,
         }
         Ok(None)
+    }
+
+    /// The file takes no more: the run goes on, and the report has it all.
+    pub(super) fn check_file(&mut self) {
+        if let Some(error) = self.recorder.refused() {
+            let path = self.config.output.display();
+            self.voice.complain(&format!(
+                "{path}: {error}. The program and the experiments go on; the report at the end has all of them"
+            ));
+        }
+    }
+
+    /// coz.h points appear when the program first passes them.
+    fn look_for_points(&mut self) {
+        if self.points_known || !self.can_delay {
+            return;
+        }
+        match self.ready.points.visits(&self.ready.kernel) {
+            Ok(visits) if visits.is_empty() => {}
+            Ok(_) => {
+                self.points_known = true;
+                self.tell(Event::PointsKnown);
+            }
+            Err(error) => self.fail(error),
+        }
+    }
+
+    fn show_status(&mut self) {
+        if !self.voice.has_status() {
+            return;
+        }
+        let elapsed = now().since(self.released);
+        let waiting = self.ready.attribution.is_waiting() && !self.table_ready;
+        let visits = self.ready.points.visits(&self.ready.kernel).unwrap_or_default();
+        let busiest = visits.iter().map(|point| point.visits).max();
+        let status = self.progress.status(elapsed, busiest, waiting, self.recorder.kept());
+        self.voice.status(&status);
+    }
+
+    pub(super) fn print_log(&mut self) {
+        if let Some(log) = &mut self.log {
+            log.flush();
+        }
     }
 
     fn registered(&mut self, registered: Registered) {
@@ -295,7 +373,7 @@ impl Session {
         }
     }
 
-    fn kernel_events(&mut self) {
+    pub(super) fn kernel_events(&mut self) {
         let mut news: Vec<KernelEvent> = Vec::new();
         while let Some(item) = self.events.get_mut().next() {
             if item.len() >= size_of::<KernelEvent>() {
@@ -305,6 +383,7 @@ impl Session {
             }
         }
         for event in news {
+            self.family.heard(&event);
             match event.kind {
                 // A handler that has registered since the exec stays.
                 EVENT_EXEC => self.describe(event.tgid, |_| {}),
@@ -314,7 +393,7 @@ impl Session {
         }
     }
 
-    fn look_up(&mut self) -> bool {
+    pub(super) fn look_up(&mut self) -> bool {
         match self.ready.kernel.take_pending() {
             Ok(pending) => {
                 let fresh = !pending.is_empty();
@@ -334,109 +413,16 @@ impl Session {
             return;
         }
         self.ready.attribution.arrived(page);
-        if let Some(fixed) = self.config.fixed.as_ref()
-            && let Some(line) = find_fixed(fixed, &self.ready.attribution, page)
+        if let Some(fixed) = &self.config.fixed
+            && self.ready.fixed.is_none()
+            && let Some(line) = fixed::in_page(fixed, &self.ready.attribution, page)
         {
             self.tell(Event::FixedLine(line));
         }
-        if !self.table_ready && page.entries.iter().any(|entry| entry.line != 0) {
+        if self.can_delay && !self.table_ready && page.entries.iter().any(|entry| entry.line != 0) {
             self.table_ready = true;
             self.tell(Event::TableReady);
         }
-    }
-
-    fn finish(mut self, status: ExitStatus) -> Result<u8> {
-        self.tell(Event::TargetExited);
-        self.ready.kernel.end();
-        self.look_up();
-        self.drain_pages();
-        let end = now();
-        let code = status.exit_code();
-        if let Err(error) = self.write_end(end) {
-            if self.trouble.is_none() {
-                eprintln!("coz-bpf: {error:#}");
-            }
-            self.trouble = Some(error);
-        }
-        if let ExitStatus::Signal { .. } = status
-            && !self.config.talk.quiet
-        {
-            eprintln!("coz-bpf: the program ended: {status}");
-        }
-        self.print_report();
-        Ok(code)
-    }
-
-    /// What is still being looked up gets a moment: short programs end before their lines are known.
-    fn drain_pages(&mut self) {
-        let patience = std::time::Instant::now() + Duration::from_secs(2);
-        while self.ready.attribution.is_waiting() && std::time::Instant::now() < patience {
-            match self.ready.resolved.try_recv() {
-                Ok(page) => self.ready.attribution.arrived(&page),
-                Err(_) => std::thread::sleep(Duration::from_millis(5)),
-            }
-        }
-    }
-
-    fn write_end(&mut self, end: Nanos) -> Result<()> {
-        let stats = self.ready.kernel.stats()?;
-        if self.config.talk.verbose > 0 {
-            eprintln!("coz-bpf: kernel side: {stats}");
-        }
-        let visits = self.ready.points.visits(&self.ready.kernel)?.iter().map(|point| point.visits).sum();
-        let mut notices = std::mem::take(&mut self.ready.notices);
-        for module in self.ready.attribution.modules() {
-            notices.extend(module.advice());
-        }
-        let wall = end.since(self.released);
-        let facts = Facts {
-            wall,
-            delay: self.delay,
-            unpaid: self.unpaid,
-            delayed_wall: self.counts.delayed_wall(),
-            startup: self.startup,
-            sample_cost: self.ready.sample_cost,
-            steal_share: MachineTime::read().stolen_since(self.machine_time),
-            visits,
-            can_pay: stats.get(Stat::SignalsSent) > 0,
-            notices,
-        };
-        let runtime = record::Runtime { time: wall.0, health: health(&stats, facts) };
-        let samples: Vec<record::Samples> = {
-            let lines = self.ready.attribution.lines();
-            (1..=lines.len())
-                .filter_map(|index| {
-                    let id = LineId(index as u32);
-                    let line = lines.get(id)?;
-                    let (counted, late) = (self.ready.kernel.line_count(id), self.ready.attribution.late(id));
-                    let (samples, weight) =
-                        (counted.samples + late.samples, counted.weight_ns + late.weight_ns);
-                    (samples > 0).then(|| record::Samples {
-                        location: line.location(),
-                        count: samples,
-                        weight_ns: weight,
-                        undelayed_weight_ns: Some(self.counts.undelayed(id, weight)),
-                        function: Some(line.function.to_string()),
-                        file: line.file.as_ref().map(ToString::to_string),
-                        line: (line.line > 0).then_some(line.line),
-                    })
-                })
-                .collect()
-        };
-        self.recorder.end(&runtime, &samples)
-    }
-
-    fn print_report(self) {
-        if self.config.talk.quiet {
-            return;
-        }
-        let options = commands::view(&self.config.view, &self.config.talk, true);
-        let text = match record::parse(&self.recorder.into_kept()[..]) {
-            Ok(profile) => report::from_profile(&profile, &options),
-            Err(error) => format!("coz-bpf: no report: {error}\n"),
-        };
-        // A closed standard error is the reader's own wish.
-        let _ = std::io::stderr().write_all(text.as_bytes());
     }
 }
 
@@ -469,18 +455,9 @@ fn startup(config: &RunConfig, ready: &Ready, seed: u64, machine: &MachineConfig
     }
 }
 
-fn find_fixed(fixed: &Fixed, attribution: &super::attribution::Attribution, page: &ResolvedPage) -> Option<LineId> {
-    let lines = attribution.lines();
-    page.entries.iter().map(|entry| LineId(entry.line)).filter(|line| line.is_some()).find(|&id| {
-        let Some(line) = lines.get(id) else { return false };
-        match fixed {
-            Fixed::Line { file, line: number } => {
-                line.line == *number
-                    && line.file.as_deref().is_some_and(|path| std::path::Path::new(path).ends_with(file))
-            }
-            Fixed::Function(name) => *line.function == **name || line.function.ends_with(&format!("::{name}")),
-        }
-    })
+/// Whether the kernel side's own messages are wanted.
+fn logs(talk: &Talk) -> bool {
+    talk.verbose > 1
 }
 
 async fn until(at: Option<Nanos>) {

@@ -5,31 +5,26 @@ use std::{
     os::{fd::AsFd, unix::fs::MetadataExt},
     path::{Path, PathBuf},
     sync::Arc,
-    time::Duration,
 };
 
-use anyhow::{Context, Result};
-use coz_common::units::Nanos;
+use anyhow::{Context, Result, anyhow};
+use coz_common::units::{LineId, Nanos};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use super::{
     attribution::{Attribution, ResolvedPage},
+    fixed,
+    output::Output,
     points::Points,
     registrar::{Door, Registered},
 };
 use crate::{
-    cli::{self, Exit, RunConfig},
-    kernel::{
-        btf::Btf,
-        calibrate, doctor,
-        control::Settings,
-        load::Kernel,
-        offsets,
-    },
+    cli::{self, Exit, Fixed, RunConfig},
+    kernel::{btf::Btf, calibrate, control::Settings, doctor, load::Kernel, offsets},
     points::{self, Spec},
     symbols::{Granularity, Module, Scope},
     target::{
-        binary::Program,
+        binary::{Kind, Program},
         identity::{self, Identity},
         launch::{Inherit, LaunchSpec, Suspended, free_descriptor},
         process,
@@ -53,6 +48,12 @@ pub struct Ready {
     pub kernel: Kernel,
     /// Lines.
     pub attribution: Attribution,
+    /// The main program, if its file can be read as one.
+    pub main: Option<Arc<Module>>,
+    /// The line or function that the user has fixed; `None` also where it is looked for in libraries.
+    pub fixed: Option<LineId>,
+    /// The profile's file.
+    pub output: Output,
     /// Lines that have been looked up.
     pub resolved: UnboundedReceiver<ResolvedPage>,
     /// Progress points.
@@ -63,8 +64,6 @@ pub struct Ready {
     pub registrations: UnboundedReceiver<Registered>,
     /// Where they register.
     pub door: Option<(Listener, Door)>,
-    /// Whom files belong to.
-    pub identity: Identity,
     /// Samples per second.
     pub rate: u32,
     /// Price of one.
@@ -78,6 +77,7 @@ pub struct Ready {
 /// # Errors
 /// Each with its exit code: see [`Exit`].
 pub fn prepare(config: &RunConfig) -> Result<Ready> {
+    check_machine()?;
     let identity = Identity::resolve(config.user.as_deref())?;
     let mut environment = identity.environment();
     let typed = config.program.first().ok_or_else(|| Exit::usage("no program to run"))?;
@@ -86,7 +86,6 @@ pub fn prepare(config: &RunConfig) -> Result<Ready> {
         let make = if error.exit_code() == 127 { Exit::not_found } else { Exit::not_executable };
         make(error.to_string())
     })?;
-    check_machine()?;
 
     let scope = Scope::new(&config.scope_source, &config.scope_binary)?;
     let granularity = match config.granularity {
@@ -101,14 +100,19 @@ pub fn prepare(config: &RunConfig) -> Result<Ready> {
             program.path.display()
         ));
     }
+    notices.extend(script(&program));
     let image = program.image().map(|(path, _)| path.to_owned());
     let main = image.as_deref().and_then(|path| open_main(&mut attribution, path, &mut notices));
-    let resolved_points = resolve_points(config, main, scope, &mut notices)?;
+    let resolved_points = resolve_points(config, main.clone(), scope, &mut notices)?;
+    let fixed = find_fixed(config, main.as_ref(), &mut attribution, &mut notices)?;
+    // Last of what can fail for a reason of the user's, first of what changes anything.
+    let output = Output::open(&config.output, &identity)?;
 
     let btf = Btf::load()?;
-    let pid_max = std::fs::read_to_string("/proc/sys/kernel/pid_max").context("cannot read /proc/sys/kernel/pid_max")?;
+    let pid_max = std::fs::read_to_string("/proc/sys/kernel/pid_max")
+        .context("cannot read /proc/sys/kernel/pid_max")?;
     let pid_max = pid_max.trim().parse().context("kernel.pid_max is not a number")?;
-    let mut kernel = Kernel::load(&offsets::find(&btf)?, pid_max)?;
+    let mut kernel = Kernel::load(&offsets::find(&btf)?, pid_max, config.talk.verbose > 1)?;
     let (rate, sample_cost) = choose_rate(&mut kernel, config.rate)?;
     let period = Nanos(1_000_000_000 / u64::from(rate));
     kernel.configure(&Settings {
@@ -124,8 +128,11 @@ pub fn prepare(config: &RunConfig) -> Result<Ready> {
     let number = free_descriptor().context("no free file descriptor for the shim")?;
     if program.can_preload.is_ok() {
         let (listener, name) = Listener::bind().context("cannot open the registration socket")?;
-        let theirs = environment.iter().find(|(name, _)| name == "LD_PRELOAD").map(|(_, value)| value.clone());
-        for (name, value) in shim::variables(number, &name, theirs.as_deref().filter(|value| !value.is_empty())) {
+        let theirs =
+            environment.iter().find(|(name, _)| name == "LD_PRELOAD").map(|(_, value)| value.clone());
+        for (name, value) in
+            shim::variables(number, &name, theirs.as_deref().filter(|value| !value.is_empty()))
+        {
             let name = name.to_string_lossy();
             identity::set(&mut environment, &name, &value);
         }
@@ -158,12 +165,14 @@ pub fn prepare(config: &RunConfig) -> Result<Ready> {
     Ok(Ready {
         kernel,
         attribution,
+        main,
+        fixed,
+        output,
         resolved,
         points,
         suspended: Some(suspended),
         registrations,
         door,
-        identity,
         rate,
         sample_cost,
         notices,
@@ -183,8 +192,55 @@ pub fn launch_failure(error: crate::target::launch::LaunchError) -> anyhow::Erro
 
 fn check_machine() -> Result<()> {
     match doctor::failures(&doctor::machine()) {
-        Some(text) => Err(Exit::failure(text).hint("`coz-bpf doctor` shows everything that was checked").into()),
+        Some(text) => {
+            Err(Exit::failure(text).hint("`coz-bpf doctor` shows everything that was checked").into())
+        }
         None => Ok(()),
+    }
+}
+
+/// What is said of a script.
+fn script(program: &Program) -> Option<String> {
+    let Kind::Script { interpreter, runs, .. } = &program.kind else { return None };
+    let image = program.image().map_or(runs.path.as_path(), |(path, _)| path);
+    let through =
+        if image == interpreter { String::new() } else { format!(", started as {}", interpreter.display()) };
+    Some(format!(
+        "{} is a script: what is profiled is its interpreter ({}{through}), and every program that it executes. For the \
+         lines of a compiled program, run that one",
+        program.path.display(),
+        image.display(),
+    ))
+}
+
+/// Finds what `--fixed-line` or `--fixed-function` means.
+fn find_fixed(
+    config: &RunConfig,
+    main: Option<&Arc<Module>>,
+    attribution: &mut Attribution,
+    notices: &mut Vec<String>,
+) -> Result<Option<LineId>> {
+    let Some(wanted) = &config.fixed else { return Ok(None) };
+    let name = match wanted {
+        Fixed::Line { file, line } => format!("--fixed-line {file}:{line}"),
+        Fixed::Function(name) => format!("--fixed-function {name}"),
+    };
+    let located = match main {
+        Some(main) => fixed::locate(wanted, main, attribution).map(|located| (main, located)),
+        None => Err(anyhow!("the program is not an ELF file that can be read")),
+    };
+    match located {
+        Ok((main, located)) => {
+            attribution.look_ahead(main, &located.addresses);
+            Ok(Some(located.line))
+        }
+        // The libraries are known only when the program has loaded them.
+        Err(error) if !config.scope_binary.is_empty() => {
+            notices
+                .push(format!("{name}: not in the program itself ({error:#}); looked for in what it loads"));
+            Ok(None)
+        }
+        Err(error) => Err(Exit::usage(format!("{name}: {error:#}")).into()),
     }
 }
 
@@ -211,15 +267,19 @@ fn resolve_points(
         return Ok(Vec::new());
     }
     let Some(main) = main else {
-        return Err(Exit::failure("--progress: the program is not an ELF file whose symbols can be read").into());
+        return Err(
+            Exit::failure("--progress: the program is not an ELF file whose symbols can be read").into()
+        );
     };
     let binaries = points::Binaries::new(main, scope, config.debug_dirs.clone());
     config
         .progress
         .iter()
         .map(|text| {
-            let spec: Spec = text.parse().map_err(|error| Exit::usage(format!("--progress {text}: {error}")))?;
-            let point = points::resolve(&spec, &binaries).map_err(|error| Exit::usage(format!("{error:#}")))?;
+            let spec: Spec =
+                text.parse().map_err(|error| Exit::usage(format!("--progress {text}: {error}")))?;
+            let point =
+                points::resolve(&spec, &binaries).map_err(|error| Exit::usage(format!("{error:#}")))?;
             notices.extend(point.note.clone());
             Ok(point)
         })
@@ -227,24 +287,11 @@ fn resolve_points(
 }
 
 fn choose_rate(kernel: &mut Kernel, wanted: Option<u32>) -> Result<(u32, Nanos)> {
-    let mut failed = None;
-    let cost = calibrate::sample_cost(TRIAL_RATE, calibrate::work, || {
-        match kernel.start_sampling(1_000_000_000 / u64::from(TRIAL_RATE)) {
-            Ok(()) => {
-                let took = calibrate::work();
-                kernel.stop_sampling();
-                took
-            }
-            Err(error) => {
-                failed.get_or_insert(error);
-                Duration::ZERO
-            }
-        }
-    });
-    match failed {
-        Some(error) => Err(error),
-        None => Ok((wanted.unwrap_or_else(|| calibrate::rate_for(cost)), cost)),
-    }
+    kernel.start_sampling(1_000_000_000 / u64::from(TRIAL_RATE))?;
+    let gaps = calibrate::look(calibrate::LOOK);
+    kernel.stop_sampling();
+    let cost = calibrate::sample_cost(TRIAL_RATE, gaps);
+    Ok((wanted.unwrap_or_else(|| calibrate::rate_for(cost)), cost))
 }
 
 /// Where a program's `exe` link points.

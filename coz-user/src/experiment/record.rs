@@ -7,7 +7,7 @@ mod output;
 mod reader;
 mod writer;
 
-pub use output::open_output;
+pub use output::{Opened, open_output, rename_unless_there};
 pub use reader::{Profile, ReadError, Recorded, parse, read};
 pub use writer::{WriteError, Writer};
 

@@ -21,34 +21,53 @@ pub fn rate_for(cost_of_sample: Nanos) -> u32 {
     RATES.into_iter().rev().find(|&rate| f64::from(rate) <= affordable).unwrap_or(RATES[0])
 }
 
-/// The price of a sample: how much longer a fixed piece of work takes while it is sampled. `sampled` runs the piece
-/// with sampling on, `plain` without; both return its time. The median of interleaved pairs.
-pub fn sample_cost(
-    rate: u32,
-    mut plain: impl FnMut() -> Duration,
-    mut sampled: impl FnMut() -> Duration,
-) -> Nanos {
-    let mut costs: Vec<f64> = (0..7)
-        .map(|_| {
-            let (without, with) = (plain().as_secs_f64(), sampled().as_secs_f64());
-            let samples = with * f64::from(rate);
-            ((with - without) / samples.max(1.0)).max(0.0) * 1e9
-        })
-        .collect();
-    costs.sort_by(f64::total_cmp);
-    Nanos(costs[costs.len() / 2] as u64)
+/// How long a thread looks at the clock to see its samples pass: at 4 kHz, some 120 of them.
+pub const LOOK: Duration = Duration::from_millis(30);
+/// Shorter gaps between two looks at the clock are no interrupts.
+const GAP: Nanos = Nanos(500);
+
+/// What a thread that does nothing but look at the clock saw: the gaps in its time.
+#[derive(Debug, Clone)]
+pub struct Gaps {
+    /// All that were longer than half a microsecond.
+    pub lengths: Vec<Nanos>,
+    /// CPU time that it had meanwhile.
+    pub had: Duration,
 }
 
-/// A piece of work of a few milliseconds that nothing optimises away; the CPU time it took.
+/// Looks at the clock for so long. Every interrupt shows as a gap, the whole of it: what a virtual machine's host
+/// does for it too.
 #[must_use]
-pub fn work() -> Duration {
+pub fn look(long: Duration) -> Gaps {
+    let mut lengths = Vec::with_capacity(4096);
     let before = cpu_time();
-    let mut x = std::hint::black_box(1u64);
-    for _ in 0..2_000_000 {
-        x = x.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        std::hint::black_box(x);
+    let start = Instant::now();
+    let mut last = start;
+    while last.duration_since(start) < long {
+        let now = Instant::now();
+        let gap = Nanos(now.duration_since(last).as_nanos() as u64);
+        if gap > GAP {
+            lengths.push(gap);
+        }
+        last = now;
     }
-    cpu_time().saturating_sub(before)
+    Gaps { lengths, had: cpu_time().saturating_sub(before) }
+}
+
+/// The price of a sample, from the gaps that a thread saw while it was sampled at this rate. As many of the longest
+/// gaps as there were samples are taken for them, and of these the mean of the middle half: other ticks, stolen time
+/// and time slices of other programs are either few or at the ends.
+#[must_use]
+pub fn sample_cost(rate: u32, gaps: Gaps) -> Nanos {
+    let Gaps { mut lengths, had } = gaps;
+    lengths.sort_unstable_by(|a, b| b.cmp(a));
+    let samples = (had.as_secs_f64() * f64::from(rate)) as usize;
+    lengths.truncate(samples.max(1));
+    let quarter = lengths.len() / 4;
+    let middle = &lengths[quarter..lengths.len() - quarter];
+    // None at all: the machine is faster than we can see.
+    let sum: u64 = middle.iter().map(|gap| gap.0).sum();
+    Nanos(sum.checked_div(middle.len() as u64).unwrap_or(GAP.0))
 }
 
 /// CPU time of this thread: what others take away from us does not count.
@@ -112,16 +131,31 @@ mod tests {
     }
 
     #[test]
-    fn one_stolen_slice_does_not_set_the_price() {
-        let mut n = 0;
-        let cost = sample_cost(
-            4000,
-            || Duration::from_millis(10),
-            || {
-                n += 1;
-                if n == 3 { Duration::from_millis(40) } else { Duration::from_micros(10_400) }
-            },
-        );
-        assert!((8_000..12_000).contains(&cost.0), "{cost:?}");
+    fn stolen_slices_and_small_gaps_do_not_set_the_price() {
+        // 30 ms at 4 kHz: 120 samples, of 10 us; beside them stolen time, and interrupts of other kinds.
+        let mut lengths = vec![Nanos(10_000); 120];
+        lengths.extend([Nanos(4_000_000); 5]);
+        lengths.extend([Nanos(700); 300]);
+        let gaps = Gaps { lengths, had: Duration::from_millis(30) };
+        assert_eq!(sample_cost(4000, gaps), Nanos(10_000));
+    }
+
+    #[test]
+    fn half_of_a_cpu_sees_half_of_the_samples() {
+        let mut lengths = vec![Nanos(10_000); 60];
+        lengths.extend([Nanos(800); 500]);
+        let gaps = Gaps { lengths, had: Duration::from_millis(15) };
+        assert_eq!(sample_cost(4000, gaps), Nanos(10_000));
+    }
+
+    #[test]
+    fn no_gap_is_the_cheapest_price() {
+        assert_eq!(sample_cost(4000, Gaps { lengths: Vec::new(), had: LOOK }), GAP);
+    }
+
+    #[test]
+    fn looking_takes_its_time_and_some_of_it_is_ours() {
+        let gaps = look(Duration::from_millis(3));
+        assert!(gaps.had > Duration::ZERO && gaps.lengths.iter().all(|&gap| gap > GAP), "{gaps:?}");
     }
 }

@@ -150,7 +150,9 @@ impl Kernel {
         let threads = (0..self.slots.len()).filter_map(|index| {
             let slot = self.slots.get(index)?;
             // SAFETY: within the mapping and aligned. Most of the table is free: two words tell.
-            let (key, of) = unsafe { ((&raw const (*slot).key).read_volatile(), (&raw const (*slot).epoch).read_volatile()) };
+            let (key, of) = unsafe {
+                ((&raw const (*slot).key).read_volatile(), (&raw const (*slot).epoch).read_volatile())
+            };
             if key != 0 && of == epoch { self.slots.read(index) } else { None }
         });
         mean_debt(threads.map(|slot| (debt(&slot, required), u64::from(slot.visits))))
@@ -167,9 +169,12 @@ impl Kernel {
     /// # Errors
     /// Where the map can not be read.
     pub fn visits(&self, count: usize) -> Result<Vec<u64>> {
-        let map: PerCpuArray<_, u64> = PerCpuArray::try_from(self.ebpf.map("VISITS").context("no map VISITS")?)?;
+        let map: PerCpuArray<_, u64> =
+            PerCpuArray::try_from(self.ebpf.map("VISITS").context("no map VISITS")?)?;
         (0..count.min(MAX_POINTS as usize))
-            .map(|point| Ok(map.get(&(point as u32), 0).context("cannot read a point's visits")?.iter().sum()))
+            .map(|point| {
+                Ok(map.get(&(point as u32), 0).context("cannot read a point's visits")?.iter().sum())
+            })
             .collect()
     }
 
@@ -178,18 +183,21 @@ impl Kernel {
     /// # Errors
     /// Where the map can not be read.
     pub fn stats(&self) -> Result<Stats> {
-        let map: PerCpuArray<_, u64> = PerCpuArray::try_from(self.ebpf.map("STATS").context("no map STATS")?)?;
+        let map: PerCpuArray<_, u64> =
+            PerCpuArray::try_from(self.ebpf.map("STATS").context("no map STATS")?)?;
         let mut stats = Stats::default();
         for (index, value) in stats.0.iter_mut().enumerate() {
-            *value = map.get(&(index as u32), 0).context("cannot read the kernel side's counters")?.iter().sum();
+            *value =
+                map.get(&(index as u32), 0).context("cannot read the kernel side's counters")?.iter().sum();
         }
         Ok(stats)
     }
 
     /// coz.h counters in use: index and content.
     pub fn counters_in_use(&self) -> impl Iterator<Item = (usize, CounterSlot)> + '_ {
-        (0..self.counters.len())
-            .filter_map(|index| self.counters.read(index).filter(|counter| counter.state == 2).map(|c| (index, c)))
+        (0..self.counters.len()).filter_map(|index| {
+            self.counters.read(index).filter(|counter| counter.state == 2).map(|c| (index, c))
+        })
     }
 }
 
@@ -202,7 +210,7 @@ fn mean_debt(threads: impl Iterator<Item = (u64, u64)>) -> Unpaid {
         count += 1;
         worst = worst.max(debt);
     }
-    let mean = if weight > 0 { weighted / weight } else { plain.checked_div(count).unwrap_or(0) };
+    let mean = weighted.checked_div(weight).or_else(|| plain.checked_div(count)).unwrap_or(0);
     Unpaid { mean: Nanos(mean as u64), worst: Nanos(worst) }
 }
 

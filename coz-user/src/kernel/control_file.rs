@@ -30,7 +30,8 @@ impl ControlFile {
     pub fn new() -> Result<Self> {
         let name = CString::new("coz-bpf-control").context("a name without NUL")?;
         let flags = MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING;
-        let file = memfd_create(name.as_c_str(), flags).context("cannot make the control page (memfd_create)")?;
+        let file =
+            memfd_create(name.as_c_str(), flags).context("cannot make the control page (memfd_create)")?;
         ftruncate(&file, size_of::<Control>() as i64).context("cannot size the control page")?;
         let page = MappedArray::new(&file, 1, "the control page")?;
         let seals = SealFlag::F_SEAL_SHRINK

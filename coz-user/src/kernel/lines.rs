@@ -36,7 +36,8 @@ impl Kernel {
         if space.used + len > MAX_ENTRIES {
             bail!("the line table is full: narrow the scope with --scope-source");
         }
-        let mut lines: Array<_, Entry> = Array::try_from(self.ebpf.map_mut("LINES").context("no map LINES")?)?;
+        let mut lines: Array<_, Entry> =
+            Array::try_from(self.ebpf.map_mut("LINES").context("no map LINES")?)?;
         for (index, entry) in (space.used..).zip(entries) {
             lines.set(index, Entry(*entry), 0).context("cannot fill the line table")?;
         }

@@ -17,11 +17,17 @@ use aya::{
     },
     util::online_cpus,
 };
+use aya_log::EbpfLogger;
 use coz_common::abi::{
-    Control, CounterSlot, Global, KernelSlot, LineCount, MAX_COUNTERS, MAX_LINES, MAX_SLOTS, Offsets, TargetSlot,
+    Control, CounterSlot, Global, KernelSlot, LineCount, MAX_COUNTERS, MAX_LINES, MAX_SLOTS, Offsets,
+    TargetSlot,
 };
 
-use super::{control_file::ControlFile, mapped::MappedArray};
+use super::{
+    control_file::ControlFile,
+    log::{KernelLog, Printer},
+    mapped::MappedArray,
+};
 
 static OBJECT: &[u8] = include_bytes_aligned!("../../../coz-ebpf/prebuilt/coz-ebpf.o");
 
@@ -75,17 +81,27 @@ pub struct Kernel {
 }
 
 impl Kernel {
-    /// Loads the object; nothing is attached yet.
+    /// Loads the object; nothing is attached yet. `log`: its programs write their own messages (see [`Self::log`]).
     ///
     /// # Errors
     /// Where the kernel refuses a map or a program, with its own words.
-    pub fn load(offsets: &Offsets, pid_max: u32) -> Result<Self> {
-        let mut ebpf = EbpfLoader::new()
+    pub fn load(offsets: &Offsets, pid_max: u32, log: bool) -> Result<Self> {
+        let level = if log { u8::MAX } else { 0 };
+        // The loader reads the kernel's BTF for itself, and programs are loaded with one that it does not lend: both
+        // at once, since each takes tens of milliseconds before the program may start.
+        let (mut loader, btf) = std::thread::scope(|scope| {
+            let btf = scope.spawn(Btf::from_sys_fs);
+            (EbpfLoader::new(), btf.join())
+        });
+        let btf = btf
+            .map_err(|_| anyhow!("reading the kernel's BTF failed"))?
+            .context("cannot read the kernel's BTF (/sys/kernel/btf/vmlinux)")?;
+        let mut ebpf = loader
             .override_global("OFFSETS", offsets_bytes(offsets), true)
+            .override_global(aya_log::LEVEL, &level, true)
             .map_max_entries("TIDS", pid_max)
             .load(OBJECT)
             .context("cannot load the eBPF maps into the kernel")?;
-        let btf = Btf::from_sys_fs().context("cannot read the kernel's BTF (/sys/kernel/btf/vmlinux)")?;
         for name in REQUIRED {
             tracepoint(&mut ebpf, name)?.load(name, &btf).with_context(|| refused(name))?;
         }
@@ -144,7 +160,9 @@ impl Kernel {
                     SamplePolicy::Period(period_ns),
                     false,
                 )
-                .with_context(|| format!("cannot sample CPU {cpu} (perf_event_open of the software clock)"))?;
+                .with_context(|| {
+                    format!("cannot sample CPU {cpu} (perf_event_open of the software clock)")
+                })?;
             self.sampling.push(link);
         }
         Ok(())
@@ -167,6 +185,15 @@ impl Kernel {
     pub fn take_events(&mut self) -> Result<RingBuf<MapData>> {
         let map = self.ebpf.take_map("EVENTS").context("the eBPF object has no map EVENTS")?;
         Ok(RingBuf::try_from(map)?)
+    }
+
+    /// The programs' own messages: once, and only if they were asked for at load.
+    ///
+    /// # Errors
+    /// Where the object has none.
+    pub fn log(&mut self) -> Result<KernelLog> {
+        EbpfLogger::init_with_logger(&mut self.ebpf, Printer)
+            .context("cannot read the kernel side's messages")
     }
 
     /// Puts a progress point's probe at an offset of a file: in every process that has it mapped or will.
@@ -194,7 +221,9 @@ impl Kernel {
     /// Where a descriptor can not be made.
     pub fn shared_maps(&self) -> Result<[OwnedFd; 5]> {
         let copy = |name| -> Result<OwnedFd> {
-            fd(&self.ebpf, name)?.try_clone_to_owned().with_context(|| format!("cannot copy the descriptor of {name}"))
+            fd(&self.ebpf, name)?
+                .try_clone_to_owned()
+                .with_context(|| format!("cannot copy the descriptor of {name}"))
         };
         Ok([self.notice.descriptor()?, copy("GLOBAL")?, copy("SLOTS")?, copy("PAYMENTS")?, copy("COUNTERS")?])
     }

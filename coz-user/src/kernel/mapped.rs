@@ -38,7 +38,8 @@ impl<T> MappedArray<T> {
     fn map(len: u32, what: &str, map: impl FnOnce(&MmapOptions) -> io::Result<MmapRaw>) -> Result<Self> {
         let len = len as usize;
         let bytes = len * size_of::<T>();
-        let memory = map(MmapOptions::new().len(bytes)).with_context(|| format!("cannot map {what} ({bytes} bytes)"))?;
+        let memory = map(MmapOptions::new().len(bytes))
+            .with_context(|| format!("cannot map {what} ({bytes} bytes)"))?;
         Ok(Self { memory, len, of: PhantomData })
     }
 

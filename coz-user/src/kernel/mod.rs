@@ -8,6 +8,9 @@ pub mod doctor;
 pub mod environment;
 pub mod lines;
 pub mod load;
+mod log;
 pub mod mapped;
 pub mod offsets;
 pub mod processes;
+
+pub use log::KernelLog;

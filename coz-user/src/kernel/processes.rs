@@ -40,7 +40,8 @@ impl Kernel {
 
     /// Forgets a process that has ended.
     pub fn forget_process(&mut self, tgid: u32) {
-        if let Some(Ok(mut map)) = self.ebpf.map_mut("PROCESSES").map(HashMap::<_, u32, PodProcess>::try_from) {
+        if let Some(Ok(mut map)) = self.ebpf.map_mut("PROCESSES").map(HashMap::<_, u32, PodProcess>::try_from)
+        {
             // It may never have been known.
             let _ = map.remove(&tgid);
         }

@@ -6,8 +6,28 @@ mod by_symbol;
 mod candidates;
 mod resolve;
 mod spec;
+mod suggest;
 
 pub use binaries::Binaries;
 pub use candidates::{Candidate, candidates};
 pub use resolve::{Resolved, Site, resolve};
 pub use spec::{Place, Spec, SpecError, split_pair};
+pub use suggest::suggest;
+
+use crate::symbols::Module;
+
+/// Where a line of source has its code: an address in each function that has some of it.
+///
+/// # Errors
+/// When there is no such file or line, with the nearest ones.
+pub fn by_line(module: &Module, file: &str, line: u32) -> anyhow::Result<Vec<u64>> {
+    Ok(by_line::find(module, file, line)?.0.into_iter().map(|found| found.address).collect())
+}
+
+/// Where the functions of this name begin, inlined copies included.
+///
+/// # Errors
+/// When there is no such function, with the nearest names.
+pub fn by_symbol(module: &Module, name: &str) -> anyhow::Result<Vec<u64>> {
+    Ok(by_symbol::find(module, name, 0)?.0.into_iter().map(|found| found.address).collect())
+}

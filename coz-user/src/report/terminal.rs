@@ -51,11 +51,12 @@ impl Report<'_> {
         let program = names::clean(&self.profile.startup.program.join(" "));
         let program = if program.is_empty() { "profile" } else { program.as_str() };
         writeln!(f, "{}", names::head(program, self.options.style.width))?;
-        let mut parts = vec![plural(self.estimate.counted, "experiment")];
+        let whole = why_empty::is_without_points(self.profile);
+        let mut parts = vec![plural(if whole { 0 } else { self.estimate.counted }, "experiment")];
         if let Some(runtime) = &self.profile.runtime {
             parts.push(format!("{:.1} s", runtime.time as f64 / 1e9));
         }
-        for point in &self.estimate.points {
+        for point in self.estimate.points.iter().filter(|point| point.name != END_TO_END) {
             let visits = plural(point.visits as usize, "visit");
             parts.push(format!("{visits} of {}", names::head(&names::clean(&point.name), 40)));
         }

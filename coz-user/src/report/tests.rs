@@ -222,7 +222,7 @@ fn what_makes_numbers_doubtful_is_said_in_plain_words() {
 fn run_reads_a_file_and_writes_what_was_asked_for() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("profile.jsonl");
-    let mut writer = Writer::new(record::open_output(&file).unwrap());
+    let mut writer = Writer::new(record::open_output(&file).unwrap().file);
     let profile = program().profile(7);
     writer.startup(&profile.startup).unwrap();
     for recorded in &profile.experiments {

@@ -2,9 +2,12 @@
 
 use crate::{
     estimate::{Estimate, Hidden},
-    experiment::record::{Profile, Why},
+    experiment::record::{END_TO_END, Profile, Why},
 };
 use std::fmt::Write as _;
+
+/// A program that ends within this time, nanoseconds, is told to have been too short, whatever else was missing.
+const SHORT: u64 = 500_000_000;
 
 /// Why no line is shown, and what to do; `None` when some are.
 #[must_use]
@@ -14,7 +17,17 @@ pub fn explain(profile: &Profile, estimate: &Estimate, shows_hidden: bool) -> Op
     }
     let discarded: usize = estimate.discarded.values().sum();
     let in_scope = estimate.samples.iter().any(|s| s.samples.count > 0);
-    Some(if estimate.counted == 0 && discarded > 0 {
+    let took = profile.runtime.as_ref().map(|runtime| runtime.time);
+    let whole = is_without_points(profile);
+    Some(if !in_scope && took.is_some_and(|took| took >= SHORT) {
+        "No sample fell into code that may be selected. Was the program built with debug information (-g), and \
+         are its sources in scope? --scope-source and --scope-binary widen it; `coz-bpf doctor PROGRAM` tells more."
+            .into()
+    } else if whole && in_scope {
+        without_points(profile)
+    } else if whole {
+        ended_early(took)
+    } else if estimate.counted == 0 && discarded > 0 {
         all_discarded(estimate, discarded)
     } else if estimate.counted > 0 && estimate.points.is_empty() {
         "No experiment had a progress point. Name what the program is there for with --progress (`coz-bpf points \
@@ -30,25 +43,34 @@ pub fn explain(profile: &Profile, estimate: &Estimate, shows_hidden: bool) -> Op
         )
     } else if estimate.counted > 0 {
         too_few(estimate)
-    } else if !in_scope && profile.runtime.is_some() {
-        "No sample fell into code that may be selected. Was the program built with debug information (-g), and \
-         are its sources in scope? --scope-source and --scope-binary widen it; `coz-bpf doctor PROGRAM` tells more."
-            .into()
-    } else if profile.points().is_empty() && profile.runtime.is_some() {
-        "There was no progress point, so no experiment could be made. Name what the program is there for with \
-         --progress (`coz-bpf points PROGRAM` lists what can serve), or use --end-to-end. Below is where the time \
-         goes; it does not tell what would make the program faster."
-            .into()
     } else {
-        let after = profile
-            .runtime
-            .as_ref()
-            .map_or_else(String::new, |r| format!(" after {:.1} s", r.time as f64 / 1e9));
-        format!(
-            "The program ended{after}, before the first experiment did. Give it more to do, or profile many \
-             short runs with --end-to-end."
-        )
+        ended_early(took)
     })
+}
+
+fn ended_early(took: Option<u64>) -> String {
+    let after = took.map_or_else(String::new, |took| format!(" after {:.1} s", took as f64 / 1e9));
+    format!(
+        "The program ended{after}, before the first experiment did. Give it more to do, or profile many short runs \
+         with --end-to-end."
+    )
+}
+
+/// Whether the program has no progress point at all: the run as a whole is all that there is to tell of.
+#[must_use]
+pub fn is_without_points(profile: &Profile) -> bool {
+    profile.runtime.is_some()
+        && !profile.startup.end_to_end
+        && profile.points().iter().all(|(name, _)| name == END_TO_END)
+}
+
+fn without_points(profile: &Profile) -> String {
+    let took = profile.runtime.as_ref().map_or(0, |runtime| runtime.time) as f64 / 1e9;
+    format!(
+        "There was no progress point, so no experiment could be made: the run counts as one whole, end to end, of \
+         {took:.1} s. Name what the program is there for with --progress (`coz-bpf points PROGRAM` lists what can serve), \
+         or use --end-to-end. Below is where the time goes; it does not tell what would make the program faster."
+    )
 }
 
 fn all_discarded(estimate: &Estimate, discarded: usize) -> String {
@@ -78,10 +100,17 @@ fn all_discarded(estimate: &Estimate, discarded: usize) -> String {
 fn too_few(estimate: &Estimate) -> String {
     let lines = estimate.lines.len();
     let baseless = estimate.lines.iter().filter(|l| l.hidden == Some(Hidden::NoBaseline)).count();
+    let counted = |n: usize, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
+    let mut gaps = Vec::new();
+    if baseless > 0 {
+        gaps.push(format!("{} without a baseline", counted(baseless, "line")));
+    }
+    if lines > baseless {
+        gaps.push(format!("{} with too few different speedups", counted(lines - baseless, "line")));
+    }
     format!(
-        "Not enough data yet: {} experiments on {lines} lines; {baseless} lines have no baseline, {} too few \
-         different speedups. Run longer, narrow the scope with --scope-source, or see what there is with --all.",
-        estimate.counted,
-        lines - baseless,
+        "Not enough data yet: {}; {}. Run longer, narrow the scope with --scope-source, or see what there is with --all.",
+        counted(estimate.counted, "experiment"),
+        gaps.join(", "),
     )
 }

@@ -11,6 +11,9 @@ use gimli::DebugInfoOffset;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+/// How damage that leaves nothing is told of.
+pub(crate) const UNREADABLE: &str = "debug information that cannot be read";
+
 /// Debug information that can be used.
 #[derive(Debug)]
 pub(crate) struct Debug {
@@ -33,7 +36,7 @@ impl Debug {
             },
         };
         let shared = separate::locate_shared(carrier, dirs);
-        let damaged = |why: String| format!("has debug information that cannot be read: {why}");
+        let damaged = |why: String| format!("has {UNREADABLE}: {why}");
         let sections = Sections::load(carrier, shared.as_ref()).map_err(|e| damaged(format!("{e:#}")))?;
         let index = Index::build(&sections.view(), program);
         let debug = Self { sections, index };

@@ -6,7 +6,7 @@ use super::paths;
 use super::ranges::RangeAttributes;
 use super::rows;
 use super::unit::Unit;
-use gimli::{DebugInfoOffset, UnitType};
+use gimli::{DebugInfoOffset, Section as _, UnitType};
 use std::sync::{Arc, OnceLock};
 
 /// A unit: where it stands, and its contents once someone has asked for them.
@@ -66,6 +66,11 @@ impl Index {
             let added = dwarf.unit(header).and_then(|unit| index.add(dwarf, &unit, offset, has_code, elf));
             if let Err(e) = added {
                 index.note_damage(&format!("the unit at {:#x} cannot be read: {e}", offset.0));
+            }
+        }
+        for strings in [dwarf.debug_str.reader(), dwarf.debug_line_str.reader()] {
+            if strings.last().is_some_and(|&last| last != 0) {
+                index.note_damage("names end early");
             }
         }
         index.ranges.sort_unstable_by_key(|range| (range.begin, range.end));

@@ -1,6 +1,6 @@
 //! An executable or a library on disk, and what can be known of its code.
 
-use super::debug::Debug;
+use super::debug::{Debug, UNREADABLE};
 use super::demangle::demangle;
 use super::elf::Elf;
 use super::index::UnitRange;
@@ -14,7 +14,7 @@ use coz_common::abi::LineEntry;
 use coz_common::lookup::PAGE_SIZE;
 use coz_common::units::LineId;
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 /// What can be told apart in a module. The reasons are ends of sentences that begin with the module's name.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -100,7 +100,8 @@ impl Module {
         if self.symbols().functions().iter().any(|function| named(&function.symbol)) {
             Detail::Functions { why: why.to_owned() }
         } else {
-            Detail::Nothing { why: format!("{why}, and names no functions") }
+            let stripped = if self.symbols().functions().is_empty() { "is stripped: it " } else { "" };
+            Detail::Nothing { why: format!("{stripped}{why}, and names no functions") }
         }
     }
 
@@ -113,7 +114,7 @@ impl Module {
                 let debug = self.debug().ok()?;
                 let damaged = debug.damage().map(|damage| {
                     format!(
-                        "{name} has damaged debug information ({damage}): some lines are missing; rebuild it"
+                        "{name} has damaged debug information ({damage}): some lines or names are missing; build it anew"
                     )
                 });
                 let split = debug.index.split.then(|| {
@@ -127,7 +128,9 @@ impl Module {
             Detail::Functions { why } => (why, "functions are shown instead of lines"),
             Detail::Nothing { why } => (why, "nothing in it can be told apart"),
         };
-        let way_out = if self.path().starts_with("/usr") {
+        let way_out = if why.contains(UNREADABLE) {
+            "build it anew, or name the folder of its separate debug files with --debug-dir"
+        } else if self.path().starts_with("/usr") {
             "install its debug symbols (Debian: apt install PACKAGE-dbgsym), or name their folder with --debug-dir"
         } else {
             "for lines, compile with -g (gcc, clang) or set `debug = \"line-tables-only\"` in its Cargo profile and \
@@ -223,7 +226,8 @@ impl Module {
             return painting;
         };
         let dwarf = debug.view();
-        let mut attribution = Attribution::new(&dwarf, &debug.index, &self.scope, granularity);
+        let symbol = |address| self.symbols().containing(address).map(|f| Arc::from(demangle(&f.symbol)));
+        let mut attribution = Attribution::new(&dwarf, &debug.index, &self.scope, granularity, &symbol);
         let ranges: Vec<UnitRange> = debug.index.overlapping(begin, end).collect();
         for range in ranges {
             let unit = debug.unit(range.unit, &dwarf, &self.elf);

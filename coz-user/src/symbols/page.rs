@@ -69,6 +69,8 @@ pub(crate) struct Attribution<'a> {
     scope: &'a Scope,
     granularity: Granularity,
     names: Names<'a>,
+    /// The symbol table's name of the function at an address.
+    symbol: &'a dyn Fn(u64) -> Option<Arc<str>>,
     /// Whether a file (number of its unit, its own number there) is in scope.
     files: HashMap<(u32, u32), bool>,
 }
@@ -90,8 +92,9 @@ impl<'a> Attribution<'a> {
         index: &'a Index,
         scope: &'a Scope,
         granularity: Granularity,
+        symbol: &'a dyn Fn(u64) -> Option<Arc<str>>,
     ) -> Self {
-        Self { scope, granularity, names: Names::new(dwarf, index), files: HashMap::new() }
+        Self { scope, granularity, names: Names::new(dwarf, index), symbol, files: HashMap::new() }
     }
 
     /// Fills in the part that a unit describes.
@@ -199,9 +202,14 @@ impl<'a> Attribution<'a> {
     }
 
     fn name(&mut self, at: Code<'_>, frame: Option<u32>) -> Arc<str> {
-        match frame.and_then(|frame| at.unit.frames.get(frame as usize)) {
-            Some(frame) => self.names.describe(at.number as usize, frame.entry).name().into(),
-            None => Arc::from(""),
+        let frame = frame.and_then(|frame| at.unit.frames.get(frame as usize));
+        let name = frame
+            .map(|frame| self.names.describe(at.number as usize, frame.entry).name())
+            .unwrap_or_default();
+        // Of a function that is not inlined the linker knows the name, too.
+        match name.is_empty() && frame.is_none_or(|frame| frame.level == 0) {
+            true => (self.symbol)(at.address).unwrap_or_default(),
+            false => name.into(),
         }
     }
 }

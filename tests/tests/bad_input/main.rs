@@ -1,4 +1,5 @@
-//! Bad input: each kind has its exit code and its message, and where the program can run, it does.
+//! Bad input: each kind has its exit code and its message, and where the program can run, it does. Programs made here
+//! are called `app`, so that no phrase that is looked for is part of a path.
 
 mod elf32;
 mod files;
@@ -11,7 +12,7 @@ use std::process::Command;
 use coz_tests::program;
 use coz_tests::run::{Ended, Place};
 
-/// `coz-bpf run -q -- PROGRAM ARGS...` in a place of its own.
+/// `coz-bpf run -- PROGRAM ARGS...` in a place of its own.
 fn profiled(program: impl AsRef<Path>, args: &[&str]) -> Ended {
     let place = Place::new();
     let mut command = place.profiled(["--"]);
@@ -41,17 +42,17 @@ fn no_such_program() {
 #[test]
 fn not_executable() {
     let place = Place::new();
-    let path = executable(&place, "text", b"just text");
+    let path = executable(&place, "app", b"just text");
     fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).expect("it is ours");
-    profiled(&path, &[]).assert_says(126, &["text", "chmod"]);
-    profiled(place.path(), &[]).assert_says(126, &["director"]);
+    profiled(&path, &[]).assert_says(126, &["app", "chmod"]);
+    profiled(place.path(), &[]).assert_says(126, &["folder"]);
 }
 
 #[test]
 fn wrong_usage() {
     for args in [&["run"][..], &["run", "--speedups", "0,200", "--", "/bin/true"], &["no-such-command"]] {
         let place = Place::new();
-        place.run(place.plain(coz_tests::profiler(), args)).assert_says(2, &["usage"]);
+        place.run(place.plain(coz_tests::profiler(), args)).assert_says(2, &["--help"]);
     }
 }
 
@@ -69,7 +70,7 @@ fn an_unknown_symbol_gives_the_nearest_names_and_nothing_is_started() {
 #[test]
 fn a_script_runs_and_its_interpreter_is_said_to_be_what_is_profiled() {
     let place = Place::new();
-    let script = executable(&place, "script", b"#!/bin/sh\necho from the script $1\nexit 3\n");
+    let script = executable(&place, "app", b"#!/bin/sh\necho from the script $1\nexit 3\n");
     let ended = profiled(script, &["word"]);
     ended.assert_says(3, &["script", "/bin/sh"]);
     assert_eq!(ended.output(), "from the script word\n");
@@ -78,7 +79,7 @@ fn a_script_runs_and_its_interpreter_is_said_to_be_what_is_profiled() {
 #[test]
 fn a_static_program_runs_and_is_said_to_be_static() {
     let place = Place::new();
-    let path = place.path().join("static");
+    let path = place.path().join("app");
     let source = xtask::sh::root().join("tests/programs/behave.c");
     tool("gcc", &["-static", "-O2", "-g", "-o", &path.to_string_lossy(), &source.to_string_lossy()]);
     profiled(path, &["exit", "9"]).assert_says(9, &["static"]);
@@ -87,7 +88,7 @@ fn a_static_program_runs_and_is_said_to_be_static() {
 #[test]
 fn a_32_bit_program_runs_and_is_said_to_be_32_bit() {
     let place = Place::new();
-    let path = executable(&place, "small", &elf32::exits_with(7));
+    let path = executable(&place, "app", &elf32::exits_with(7));
     // Kernels can be built without the means to run it; then it is "not executable" for everyone.
     let plain = Command::new(&path).status();
     let code = if plain.is_ok() { 7 } else { 126 };
@@ -97,7 +98,7 @@ fn a_32_bit_program_runs_and_is_said_to_be_32_bit() {
 #[test]
 fn a_stripped_program_runs_and_the_way_out_is_said() {
     let place = Place::new();
-    let path = place.path().join("stripped");
+    let path = place.path().join("app");
     tool("strip", &["-o", &path.to_string_lossy(), &program("single").to_string_lossy()]);
     let ended = profiled(path, &["--rounds", "1500"]);
     ended.assert_says(0, &["stripped", "-g"]);
@@ -105,12 +106,27 @@ fn a_stripped_program_runs_and_the_way_out_is_said() {
 }
 
 #[test]
+fn without_debug_information_functions_are_shown_and_the_way_to_lines_is_said() {
+    let place = Place::new();
+    let path = place.path().join("app");
+    tool("strip", &["--strip-debug", "-o", &path.to_string_lossy(), &program("single").to_string_lossy()]);
+    let mut command = place.profiled(["-P", "progress", "--"]);
+    command.arg(path).args(["--seconds", "4"]);
+    let ended = place.run(command);
+    ended.assert_says(0, &["functions are shown instead of lines", "compile with -g", "main"]);
+    let advice = ended.words().matches("compile with -g").count();
+    assert_eq!(advice, 1, "one line, once:\n{}", ended.words());
+}
+
+#[test]
 fn truncated_debug_information_is_no_catastrophe() {
     for part in [".debug_info", ".debug_line", ".debug_abbrev", ".debug_str"] {
         let place = Place::new();
-        let path = executable(&place, "truncated", &files::with_half_of(&program("single"), part));
+        let path = executable(&place, "app", &files::with_half_of(&program("single"), part));
         let ended = profiled(path, &["--rounds", "1500"]);
-        ended.assert_says(0, &["debug"]);
+        ended.assert_says(0, &["debug information", "main"]);
+        let words = ended.words();
+        assert!(words.contains("damaged") || words.contains("cannot be read"), "{part}:\n{words}");
         assert!(ended.output().starts_with("rounds 1500 "), "{part}: {}", ended.output());
     }
 }
@@ -149,7 +165,7 @@ fn an_old_profile_is_kept_aside() {
     fs::write(place.profile(), "precious\n").expect("the place is writable");
     let mut command = place.profiled(["--"]);
     command.arg(program("behave")).args(["exit", "0"]);
-    place.run(command).assert_says(0, &["profile.jsonl"]);
+    place.run(command).assert_says(0, &["profile.jsonl.1"]);
     let files = fs::read_dir(place.path()).expect("it is there").flatten().map(|entry| entry.path());
     let texts: Vec<_> = files.filter_map(|path| Some((fs::read_to_string(&path).ok()?, path))).collect();
     let kept = texts.iter().find(|(text, _)| text == "precious\n").expect("the old profile is somewhere");
@@ -168,7 +184,12 @@ fn a_full_disk_does_not_hurt_the_program() {
         .arg(program("single"))
         .args(["--rounds", "3000"]);
     let ended = place.run(command);
-    ended.assert_says(0, &["profile.jsonl", "space"]);
+    let path = disk.path().join("profile.jsonl");
+    ended.assert_says(0, &[&path.display().to_string(), "no space", "experiments"]);
+    let words = ended.words();
+    assert_eq!(words.matches("No space").count(), 1, "said once:\n{words}");
+    // What did not fit is reported all the same.
+    assert!(words.contains("single.c:") && words.contains("visits of progress"), "{words}");
     assert!(ended.output().starts_with("rounds 3000 "), "{}", ended.output());
 }
 

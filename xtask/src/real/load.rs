@@ -12,6 +12,15 @@ pub const PORT: &str = "21211";
 const CONNECTIONS: usize = 4;
 const KEYS: usize = 50;
 
+/// When it has been enough.
+#[derive(Clone, Copy, Debug)]
+pub enum Bound {
+    /// After this time.
+    Time(Duration),
+    /// After so many requests.
+    Requests(u64),
+}
+
 fn connect() -> Result<TcpStream> {
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, PORT.parse()?));
     let stream = TcpStream::connect_timeout(&address, Duration::from_secs(1))?;
@@ -20,11 +29,11 @@ fn connect() -> Result<TcpStream> {
     Ok(stream)
 }
 
-/// Waits for the server, then asks it for many keys at once, again and again, for this long or until it is gone.
+/// Waits for the server, then asks it for many keys at once, again and again, until this is enough or it is gone.
 ///
 /// # Errors
 /// When it does not listen within ten seconds, or answers wrongly.
-pub fn serve(duration: Duration, mut gone: impl FnMut() -> bool) -> Result<()> {
+pub fn serve(bound: Bound, mut gone: impl FnMut() -> bool) -> Result<()> {
     let deadline = Instant::now() + Duration::from_secs(10);
     let mut first = loop {
         match connect() {
@@ -32,7 +41,7 @@ pub fn serve(duration: Duration, mut gone: impl FnMut() -> bool) -> Result<()> {
             Err(error) if gone() || Instant::now() > deadline => {
                 return Err(error.context("the server does not listen"));
             }
-            Err(_) => std::thread::sleep(Duration::from_millis(50)),
+            Err(_) => std::thread::sleep(Duration::from_millis(5)),
         }
     };
     store(&mut first)?;
@@ -41,8 +50,12 @@ pub fn serve(duration: Duration, mut gone: impl FnMut() -> bool) -> Result<()> {
         connections.push(BufReader::new(connect()?));
     }
     let request = request();
-    let end = Instant::now() + duration;
-    while Instant::now() < end && !gone() {
+    let (start, mut asked) = (Instant::now(), 0);
+    let enough = |asked| match bound {
+        Bound::Time(time) => start.elapsed() >= time,
+        Bound::Requests(count) => asked >= count,
+    };
+    while !enough(asked) && !gone() {
         // All connections have a request under way before the first answer is read: while we read it, the server
         // works on the others.
         for _ in 0..50 {
@@ -55,6 +68,7 @@ pub fn serve(duration: Duration, mut gone: impl FnMut() -> bool) -> Result<()> {
             for connection in &mut connections {
                 answer(connection)?;
             }
+            asked += CONNECTIONS as u64;
         }
     }
     Ok(())

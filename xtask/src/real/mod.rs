@@ -15,7 +15,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context as _, Result, ensure};
 
 use crate::sh;
-use workload::Workload;
+pub(crate) use workload::{NAMES, Workload};
 
 /// Which programs, and where to write.
 #[derive(Clone, Debug, clap::Args)]

@@ -8,11 +8,15 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 
+use super::load::Bound;
 use super::{build, folder, load};
 use crate::sh;
 
 /// All of them.
 pub const NAMES: [&str; 3] = ["pbzip2", "sqlite3", "memcached"];
+
+/// What memcached answers on one CPU, roughly.
+const REQUESTS_A_MS: u64 = 20;
 
 /// A program and its work.
 pub struct Workload {
@@ -29,7 +33,7 @@ pub struct Workload {
     /// A file that it reads from standard input.
     input: Option<PathBuf>,
     /// How long it is kept busy from outside, for a server.
-    served: Option<Duration>,
+    served: Option<Bound>,
 }
 
 impl Workload {
@@ -101,8 +105,16 @@ impl Workload {
             program,
             args: args.map(str::to_owned).into(),
             input: None,
-            served: Some(Duration::from_secs(seconds.into())),
+            served: Some(Bound::Time(Duration::from_secs(seconds.into()))),
         })
+    }
+
+    /// The same with a fixed amount of work, also for a server: about as much as it does in its time.
+    pub fn fixed(mut self) -> Self {
+        if let Some(Bound::Time(time)) = self.served {
+            self.served = Some(Bound::Requests(time.as_millis() as u64 * REQUESTS_A_MS));
+        }
+        self
     }
 
     /// The arguments without paths, for a document.
@@ -127,9 +139,9 @@ impl Workload {
             .as_deref()
             .map_or_else(|| Ok(Stdio::null()), |path| fs::File::open(path).map(Stdio::from))?;
         command.stdin(input).stdout(Stdio::null());
-        let Some(duration) = self.served else { return sh::run(command) };
+        let Some(bound) = self.served else { return sh::run(command) };
         let mut child = command.spawn().with_context(|| format!("cannot start `{}`", sh::shown(command)))?;
-        let served = load::serve(duration, || child.try_wait().is_ok_and(|status| status.is_some()));
+        let served = load::serve(bound, || child.try_wait().is_ok_and(|status| status.is_some()));
         // The server ends when it is told to; then its profiler does.
         let told = served.and_then(|()| load::end_server());
         if told.is_err() {

@@ -32,7 +32,11 @@ pub fn run(options: &Options) -> Result<()> {
     for stage in STAGES.iter().filter(wanted) {
         let start = Instant::now();
         let (outcome, words) = stage.run();
-        let verdict = if outcome.failed == 0 { "ok" } else { "FAILED" };
+        let verdict = match (outcome.passed, outcome.failed) {
+            (0, 0) => "none",
+            (_, 0) => "ok",
+            _ => "FAILED",
+        };
         if options.verbose || outcome.failed > 0 {
             println!("{}", words.trim_end());
         }

@@ -9,12 +9,23 @@ use std::{
     path::{Path, PathBuf},
 };
 
+/// A file for a new profile, and what was done to get it.
+#[derive(Debug)]
+pub struct Opened {
+    /// The file, empty.
+    pub file: File,
+    /// Whether it was made here: devices and pipes were there before.
+    pub created: bool,
+    /// Where the profile that stood there is now.
+    pub aside: Option<PathBuf>,
+}
+
 /// Opens `path` for a new profile. A file that is there already is renamed to `path.1`, or the first higher
 /// number that is free: it is never appended to, never overwritten. Devices and pipes are opened as they are.
 ///
 /// # Errors
 /// When the folder does not exist or cannot be written, or `path` is a folder; the message says what to do.
-pub fn open_output(path: &Path) -> Result<File> {
+pub fn open_output(path: &Path) -> Result<Opened> {
     match fs::metadata(path) {
         Ok(found) if found.is_dir() => {
             bail!(
@@ -23,14 +34,14 @@ pub fn open_output(path: &Path) -> Result<File> {
             )
         }
         Ok(found) if !found.is_file() => {
-            return OpenOptions::new().write(true).open(path).with_context(|| refused(path));
+            let file = OpenOptions::new().write(true).open(path).with_context(|| refused(path))?;
+            return Ok(Opened { file, created: false, aside: None });
         }
         _ => {}
     }
-    if fs::symlink_metadata(path).is_ok() {
-        move_aside(path)?;
-    }
-    OpenOptions::new().write(true).create_new(true).open(path).with_context(|| refused(path))
+    let aside = if fs::symlink_metadata(path).is_ok() { Some(move_aside(path)?) } else { None };
+    let file = OpenOptions::new().write(true).create_new(true).open(path).with_context(|| refused(path))?;
+    Ok(Opened { file, created: true, aside })
 }
 
 /// What to say when `path` could not be opened.
@@ -46,13 +57,13 @@ fn refused(path: &Path) -> String {
     )
 }
 
-fn move_aside(path: &Path) -> Result<()> {
+fn move_aside(path: &Path) -> Result<PathBuf> {
     for number in 1_u32.. {
         let mut name = OsString::from(path);
         name.push(format!(".{number}"));
         let aside = PathBuf::from(name);
         match rename_unless_there(path, &aside) {
-            Ok(()) => return Ok(()),
+            Ok(()) => return Ok(aside),
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
             Err(error) => {
                 return Err(error).with_context(|| {
@@ -69,7 +80,10 @@ fn move_aside(path: &Path) -> Result<()> {
 }
 
 /// Renames without replacing, in one step where the file system can.
-fn rename_unless_there(from: &Path, to: &Path) -> std::io::Result<()> {
+///
+/// # Errors
+/// When there is something of the new name, or the file system refuses.
+pub fn rename_unless_there(from: &Path, to: &Path) -> std::io::Result<()> {
     match renameat2(AT_FDCWD, from, AT_FDCWD, to, RenameFlags::RENAME_NOREPLACE) {
         Err(nix::Error::EINVAL | nix::Error::ENOSYS) => match fs::symlink_metadata(to) {
             Ok(_) => Err(ErrorKind::AlreadyExists.into()),
@@ -89,7 +103,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("profile.jsonl");
         for round in ["one", "two", "three"] {
-            open_output(&path).unwrap().write_all(round.as_bytes()).unwrap();
+            open_output(&path).unwrap().file.write_all(round.as_bytes()).unwrap();
         }
         let text = |name: &str| fs::read_to_string(folder.path().join(name)).unwrap();
         assert_eq!(text("profile.jsonl"), "three");
@@ -108,7 +122,9 @@ mod tests {
 
     #[test]
     fn a_device_is_opened_as_it_is() {
-        open_output(Path::new("/dev/null")).unwrap().write_all(b"x").unwrap();
+        let mut opened = open_output(Path::new("/dev/null")).unwrap();
+        opened.file.write_all(b"x").unwrap();
+        assert!(!opened.created, "so nobody takes it away, or gives it to somebody");
         assert!(Path::new("/dev/null").exists());
     }
 }

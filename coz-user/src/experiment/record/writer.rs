@@ -85,6 +85,18 @@ impl<W: Write> Writer<W> {
         self.records(&records)
     }
 
+    /// Whether everything has been written so far.
+    #[must_use]
+    pub fn is_good(&self) -> bool {
+        self.failed.is_none()
+    }
+
+    /// What is written to.
+    #[must_use]
+    pub fn written(&self) -> &W {
+        &self.out
+    }
+
     /// Gives back what was written to.
     pub fn into_inner(self) -> W {
         self.out

@@ -10,8 +10,8 @@ use crate::kernel::environment::{
 
 /// The highest rate that is chosen by default, samples a second and CPU.
 const WANTED_RATE: i64 = 4000;
-/// From here on all that is used is there: the last piece is the cookie of a uprobe (5.15).
-const FULL_KERNEL: (u32, u32) = (5, 15);
+/// From here on all that is used is there: the last piece is `bpf_loop` (5.17).
+const FULL_KERNEL: (u32, u32) = (5, 17);
 /// Below, the ring buffer and the capabilities for BPF are missing (5.8), unless a distribution put them in.
 const OLDEST_KERNEL: (u32, u32) = (5, 8);
 /// Above this share of stolen CPU time, experiments go wrong often enough to say so.
@@ -107,7 +107,7 @@ fn architecture(machine: &Machine) -> Check {
 
 fn kernel(machine: &Machine) -> Check {
     const NAME: &str = "kernel";
-    const NEEDED: &str = "Linux 5.15 or later: BTF tracepoints and shared maps (5.5), ring buffer (5.8), uprobe cookies (5.15)";
+    const NEEDED: &str = "Linux 5.17 or later: BTF tracepoints and shared maps (5.5), ring buffer (5.8), uprobe cookies (5.15), bpf_loop (5.17)";
     let Some(release) = machine.release.value() else {
         return Check::new(NAME, Warn, format!("version {}", machine.release), NEEDED);
     };

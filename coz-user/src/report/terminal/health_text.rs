@@ -36,7 +36,8 @@ fn summary(report: &Report<'_>) -> Option<String> {
     let health = &runtime.health;
     let attributed = report.estimate.samples.iter().fold(0_u64, |n, s| n.saturating_add(s.samples.count));
     let mut parts = vec![plural(health.samples.max(attributed) as usize, "sample")];
-    if health.owed_ns > 0 {
+    // A single thread owes nobody anything.
+    if health.owed_ns > 0 && (health.paid_ns > 0 || health.unpaid_ns > 0) {
         let paid = 100.0 * health.paid_ns as f64 / health.owed_ns as f64;
         parts.push(format!("{paid:.0} % of the delays paid"));
     }

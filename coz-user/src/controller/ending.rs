@@ -1,0 +1,157 @@
+//! The end of a run: the profile's last records, and the report.
+
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use coz_common::{
+    abi::Stat,
+    units::{LineId, Nanos},
+};
+
+use super::{
+    family,
+    health::{Facts, MachineTime, health},
+    session::Session,
+};
+use crate::{
+    commands,
+    experiment::{machine::Event, record},
+    kernel::control::now,
+    points, report,
+    target::exit::ExitStatus,
+};
+
+/// Short programs end before their lines are known: what is still being looked up gets so long.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+impl Session {
+    /// The program has ended: writes what there is to write, prints the report; our exit code.
+    pub(super) fn finish(mut self, status: ExitStatus) -> u8 {
+        self.tell(Event::TargetExited);
+        self.ready.kernel.end();
+        self.look_up();
+        self.drain_pages();
+        self.kernel_events();
+        self.print_log();
+        if let Err(error) = self.write_end(now()) {
+            if self.trouble.is_none() {
+                self.voice.complain(&format!("{error:#}"));
+            }
+            self.trouble = Some(error);
+        }
+        self.check_file();
+        if let ExitStatus::Signal { .. } = status {
+            self.voice.mention(&format!("the program ended: {status}"));
+        }
+        self.print_report();
+        status.exit_code()
+    }
+
+    fn drain_pages(&mut self) {
+        let end = Instant::now() + PATIENCE;
+        while self.ready.attribution.is_waiting() && Instant::now() < end {
+            match self.ready.resolved.try_recv() {
+                Ok(page) => self.ready.attribution.arrived(&page),
+                Err(_) => std::thread::sleep(Duration::from_millis(5)),
+            }
+        }
+    }
+
+    fn write_end(&mut self, end: Nanos) -> Result<()> {
+        let stats = self.ready.kernel.stats()?;
+        if self.config.talk.verbose > 0 {
+            self.voice.mention(&format!("kernel side: {stats}"));
+        }
+        let visits = self.ready.points.visits(&self.ready.kernel)?.iter().map(|point| point.visits).sum();
+        let samples = self.samples();
+        let wall = end.since(self.released);
+        let facts = Facts {
+            wall,
+            delay: self.delay,
+            unpaid: self.unpaid,
+            delayed_wall: self.counts.delayed_wall(),
+            startup: self.startup,
+            sample_cost: self.ready.sample_cost,
+            steal_share: MachineTime::read().stolen_since(self.machine_time),
+            visits,
+            can_pay: stats.get(Stat::SignalsSent) > 0,
+            notices: self.notices(&samples),
+        };
+        let runtime = record::Runtime { time: wall.0, health: health(&stats, facts) };
+        self.recorder.end(&runtime, &samples)
+    }
+
+    /// What could not be done, and what helps; each once.
+    fn notices(&mut self, samples: &[record::Samples]) -> Vec<String> {
+        let mut all = std::mem::take(&mut self.ready.notices);
+        // Of programs in which nothing was sampled there is nothing to complain about, but for the one that was asked for.
+        let main = self.ready.main.as_deref().map(|main| main.path());
+        for module in self.ready.attribution.modules() {
+            all.extend(module.advice().filter(|_| Some(module.path()) == main || !samples.is_empty()));
+        }
+        let left = self.family.left_by(self.running.pid() as u32);
+        all.extend(family::left_behind(&left));
+        all.extend(self.candidates(samples));
+        let mut notices: Vec<String> = Vec::new();
+        for notice in all {
+            if !notices.contains(&notice) {
+                notices.push(notice);
+            }
+        }
+        notices
+    }
+
+    /// Where there was no progress point: what could be one.
+    fn candidates(&self, samples: &[record::Samples]) -> Option<String> {
+        if !self.ready.points.is_empty() || self.config.end_to_end {
+            return None;
+        }
+        let module = self.ready.main.as_deref()?;
+        let mut by_function = std::collections::HashMap::new();
+        for sampled in samples {
+            let name = sampled.function.clone().unwrap_or_default();
+            *by_function.entry(name).or_insert(0) += sampled.count;
+        }
+        let best = points::suggest(&points::candidates(module, ""), &by_function);
+        let program = module.path().display();
+        (!best.is_empty()).then(|| {
+            format!("candidates for --progress: {}; `coz-bpf points {program}` lists all", best.join(", "))
+        })
+    }
+
+    fn samples(&self) -> Vec<record::Samples> {
+        let attribution = &self.ready.attribution;
+        let lines = attribution.lines();
+        (1..=lines.len())
+            .filter_map(|index| {
+                let id = LineId(index as u32);
+                let line = lines.get(id)?;
+                let (counted, late) = (self.ready.kernel.line_count(id), attribution.late(id));
+                let (samples, weight) = (counted.samples + late.samples, counted.weight_ns + late.weight_ns);
+                (samples > 0).then(|| record::Samples {
+                    location: line.location(),
+                    count: samples,
+                    weight_ns: weight,
+                    undelayed_weight_ns: Some(self.counts.undelayed(id, weight)),
+                    function: Some(line.function.to_string()),
+                    file: line.file.as_ref().map(ToString::to_string),
+                    line: (line.line > 0).then_some(line.line),
+                })
+            })
+            .collect()
+    }
+
+    fn print_report(self) {
+        let Self { config, ready, voice, recorder, .. } = self;
+        // First of all what of the program runs on is let go: to compute the report takes a moment.
+        drop(ready);
+        if config.talk.quiet {
+            return;
+        }
+        let options = commands::view(&config.view, &config.talk, true);
+        voice.print(&match record::parse(recorder.kept()) {
+            Ok(profile) => report::from_profile(&profile, &options),
+            Err(error) => format!("coz-bpf: no report: {error}\n"),
+        });
+    }
+}

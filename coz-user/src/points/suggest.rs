@@ -1,0 +1,82 @@
+//! Which functions are the best candidates for a progress point, where the user has named none.
+
+use super::Candidate;
+use std::collections::HashMap;
+
+/// So many are named.
+const SHOWN: usize = 5;
+/// Words in the names of functions that do a piece of work, best first.
+const WORDS: [&str; 14] = [
+    "progress",
+    "request",
+    "transaction",
+    "commit",
+    "iteration",
+    "process",
+    "handle",
+    "job",
+    "item",
+    "task",
+    "step",
+    "frame",
+    "work",
+    "run",
+];
+/// Entered once, or by the runtime.
+const ONCE: [&str; 6] = ["main", "init", "setup", "exit", "usage", "parse_args"];
+
+/// The specs of the likeliest candidates, best first: functions whose names say that they do a piece of work, then
+/// those with the most samples. `samples` are by function.
+#[must_use]
+pub fn suggest(candidates: &[Candidate], samples: &HashMap<String, u64>) -> Vec<String> {
+    let short = |name: &str| name.rsplit("::").next().unwrap_or(name).to_lowercase();
+    let mut rated: Vec<(usize, u64, &Candidate)> = candidates
+        .iter()
+        .filter(|candidate| !is_once(&candidate.name))
+        .map(|candidate| {
+            let name = short(candidate.name.split('(').next().unwrap_or(&candidate.name));
+            let word = WORDS.iter().position(|word| name.contains(word)).unwrap_or(WORDS.len());
+            (word, samples.get(&candidate.name).copied().unwrap_or(0), candidate)
+        })
+        .filter(|(word, samples, _)| *word < WORDS.len() || *samples > 0)
+        .collect();
+    // A word outweighs samples; among functions without one, the hot ones come first.
+    rated.sort_by(|a, b| a.0.cmp(&b.0).then(b.1.cmp(&a.1)).then_with(|| a.2.name.cmp(&b.2.name)));
+    rated.into_iter().take(SHOWN).map(|(.., candidate)| candidate.spec.clone()).collect()
+}
+
+fn is_once(name: &str) -> bool {
+    let end = name.split('(').next().unwrap_or(name);
+    let end = end.rsplit("::").next().unwrap_or(end);
+    ONCE.contains(&end) || end.starts_with("init_") || end.ends_with("_init") || end.starts_with('_')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn candidate(name: &str) -> Candidate {
+        Candidate {
+            name: name.into(),
+            symbol: name.into(),
+            spec: name.into(),
+            location: None,
+            address: 0,
+            size: 0,
+        }
+    }
+
+    #[test]
+    fn functions_that_sound_like_work_come_first_then_hot_ones() {
+        let all = ["main", "app::init", "hash", "app::handle_request(int)", "mix", "idle", "progress"];
+        let samples =
+            HashMap::from([("hash".to_owned(), 10), ("mix".to_owned(), 90), ("main".to_owned(), 5)]);
+        let best = suggest(&all.map(candidate), &samples);
+        assert_eq!(best, ["progress", "app::handle_request(int)", "mix", "hash"]);
+    }
+
+    #[test]
+    fn nothing_is_made_up() {
+        assert!(suggest(&["main", "_start"].map(candidate), &HashMap::new()).is_empty());
+    }
+}
