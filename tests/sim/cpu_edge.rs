@@ -30,20 +30,17 @@ impl Profiler {
         let total = match rule {
             CpuEdge::Owes => own,
             CpuEdge::Absolute => match before.map(|before| &self.slots[before]) {
-                Some(ahead) if ahead.epoch == experiment.epoch => own.max((own + queued).min(absorbed(ahead))),
+                Some(ahead) if ahead.epoch == experiment.epoch => {
+                    own.max((own + queued).min(absorbed(ahead)))
+                }
                 _ => own,
             },
-            CpuEdge::Relative => match self.asides[id].waits_for {
-                Some((place, charged)) if place == cpu => own + (clock.charged - charged).min(queued),
-                _ => own,
-            },
-            CpuEdge::Clock | CpuEdge::ClockOfAll | CpuEdge::ClockAndLatency => {
+            CpuEdge::Clock => {
                 if clock.epoch != experiment.epoch {
                     return;
                 }
                 // It waited for the CPU only as long as somebody else had it; the rest is the wake-up's latency.
                 let waited = clock.at.saturating_sub(ready_at);
-                let waited = if rule == CpuEdge::ClockAndLatency { queued } else { waited };
                 let there = clock.local + (now - clock.at);
                 // Only a CPU that stood idle pushes; behind others, and after paying, nobody is put back.
                 if waited > 0 || self.targets[id].paying != 0 {

@@ -100,7 +100,8 @@ impl Handler {
 type Words<'a> = (PageWords<'a, Native>, KernelWords<'a, Native>, TargetWords<'a, Native>);
 
 fn words(profiler: &mut Profiler, id: Id) -> Words<'_> {
-    let (control, slot, target) = (&mut *profiler.control, &mut profiler.slots[id], &mut profiler.targets[id]);
+    let (control, slot, target) =
+        (&mut *profiler.control, &mut profiler.slots[id], &mut profiler.targets[id]);
     (
         PageWords {
             epoch: word32(&mut control.epoch),

@@ -115,7 +115,12 @@ impl Sum {
 
 /// Experiments on the running program, baseline and treatment interleaved.
 #[must_use]
-pub fn predict(program: &Program, machine: &Machine, rules: &Rules, effort: &Effort) -> (Vec<[f64; 3]>, Totals) {
+pub fn predict(
+    program: &Program,
+    machine: &Machine,
+    rules: &Rules,
+    effort: &Effort,
+) -> (Vec<[f64; 3]>, Totals) {
     let mut world = World::profiled(program, machine, rules, effort.seed ^ 0xC02);
     let mut rng = ChaCha8Rng::seed_from_u64(effort.seed ^ 0xBEE);
     world.run_until(machine.warm_up);
@@ -135,9 +140,10 @@ pub fn predict(program: &Program, machine: &Machine, rules: &Rules, effort: &Eff
         world.run_until(begun + effort.experiment);
         let delay = world.required();
         let owed = owed(&world);
+        let absorbed = mean(&world.absorbed());
         world.end();
         let visits = (world.visits() - before) as f64;
-        let required = if effort.correct { delay as f64 - owed } else { delay as f64 };
+        let required = if effort.correct { absorbed } else { delay as f64 };
         let effective = (world.now() - begun) as f64 - required;
         let sum = match effort.levels.iter().position(|&level| level == speedup) {
             Some(level) => &mut sums[level],
@@ -164,7 +170,10 @@ pub fn predict(program: &Program, machine: &Machine, rules: &Rules, effort: &Eff
 
 /// Mean debt of the threads that visit, weighted by their visits.
 fn owed(world: &World) -> f64 {
-    let owed = world.owed();
+    mean(&world.owed())
+}
+
+fn mean(owed: &[(Ns, u64)]) -> f64 {
     let visits: u64 = owed.iter().map(|one| one.1).sum();
     owed.iter().map(|one| one.0 as f64 * one.1 as f64).sum::<f64>() / (visits.max(1) as f64)
 }
@@ -179,7 +188,13 @@ pub fn judge(program: &Program, machine: &Machine, rules: &Rules, effort: &Effor
         .iter()
         .zip(truths)
         .zip(predictions)
-        .map(|((&level, truth), [predicted, spread, unpaid])| Cell { level, truth, predicted, spread, unpaid })
+        .map(|((&level, truth), [predicted, spread, unpaid])| Cell {
+            level,
+            truth,
+            predicted,
+            spread,
+            unpaid,
+        })
         .collect();
     Judgement { cells, totals, rate }
 }

@@ -7,13 +7,13 @@ use coz_common::clock::{self, Experiment, SHARE_ONE, absorbed, debt};
 use super::Ns;
 use super::profiler::{CpuClock, Profiler};
 use super::program::Line;
-use super::rules::{Charging, CpuEdge, Wake};
+use super::rules::{Charging, Wake};
 use super::stretch::End;
 use super::sync::Id;
 
 impl Profiler {
     /// A sample of a running thread. Whether it is asked to pay.
-    pub fn sample(&mut self, id: Id, line: Line, user: bool, cpu: usize, now: Ns) -> bool {
+    pub fn sample(&mut self, id: Id, line: Line, user: bool, now: Ns) -> bool {
         let experiment = self.experiment();
         let mut required = self.catch_up(id, &experiment, now);
         if self.targets[id].paying != 0 {
@@ -30,12 +30,13 @@ impl Profiler {
             slot.share_weight = 1;
             slot.cpu_uncharged = weight;
             let charged = clock::charge(slot, &experiment, required);
-            required = self.charged(id, charged, &experiment, required, now, cpu);
+            required = self.charged(id, charged, &experiment, required, now);
         } else {
             let longer = Experiment { period_ns: experiment.period_ns * self.rules.window, ..experiment };
             clock::observe(&mut self.slots[id], hit, weight, &longer);
             self.asides[id].stretch.observe(hit, weight, experiment.period_ns);
-            required = self.charge(id, &experiment, required, now, cpu, End::Open);
+            self.asides[id].by_start.observe(hit, weight, experiment.period_ns, self.rules.window);
+            required = self.charge(id, &experiment, required, now, End::Open);
         }
         user && now < self.control.deadline_ns && self.ask(id, required, now)
     }
@@ -57,18 +58,15 @@ impl Profiler {
         let experiment = self.experiment();
         let mut required = self.catch_up(id, &experiment, now);
         if self.targets[id].paying == 0 {
-            required = self.charge(id, &experiment, required, now, cpu, End::Stops);
+            required = self.charge(id, &experiment, required, now, End::Stops);
             self.slots[id].sent_at = 0;
         }
         let (slot, aside) = (&mut self.slots[id], &mut self.asides[id]);
         aside.private = aside.private.min(debt(slot, required));
-        let forgiven = if self.rules.cpu_edge == CpuEdge::ClockOfAll { 0 } else { aside.private };
-        let charged = self.cpus[cpu].charged;
-        self.cpus[cpu] = CpuClock { charged, at: now, local: absorbed(slot) + forgiven, epoch: slot.epoch };
+        self.cpus[cpu] = CpuClock { at: now, local: absorbed(slot) + aside.private, epoch: slot.epoch };
         slot.on_cpu_since = 0;
         if runnable {
             slot.ready_at = now;
-            aside.waits_for = Some((cpu, charged));
         } else {
             slot.blocked_at = now;
             slot.ready_at = 0;
@@ -84,9 +82,7 @@ impl Profiler {
         let ready_at = if slot.ready_at == 0 { now } else { slot.ready_at };
         slot.ready_at = 0;
         self.totals.queued += now - ready_at;
-        if paying {
-            slot.pay_wait += now - ready_at;
-        }
+        clock::book_wait(slot, &self.targets[id], &experiment, now - ready_at);
         let resumes = slot.blocked_at != 0 && !paying;
         let woken = slot.woken_at != 0;
         if woken && paying {
@@ -131,39 +127,28 @@ impl Profiler {
         self.check(id, now, 0);
     }
 
-    /// A thread is woken: by another one on a CPU, or (`None`) by an interrupt.
-    pub fn waking(&mut self, waker: Option<(Id, usize)>, woken: Id, now: Ns) {
+    /// A thread is woken: by another one, or (`None`) by an interrupt.
+    pub fn waking(&mut self, waker: Option<Id>, woken: Id, now: Ns) {
         self.slots[woken].ready_at = now;
-        self.asides[woken].waits_for = None;
-        let Some((waker, cpu)) = waker else {
+        let Some(waker) = waker else {
             self.slots[woken].woken_at = 0;
             return;
         };
         let experiment = self.experiment();
         let required = self.catch_up(waker, &experiment, now);
-        self.charge(waker, &experiment, required, now, cpu, End::Wakes);
-        let waker = &self.slots[waker];
-        let local = if self.rules.hand_on_credit { absorbed(waker) } else { waker.local };
+        self.charge(waker, &experiment, required, now, End::Wakes);
+        let local = absorbed(&self.slots[waker]);
         let slot = &mut self.slots[woken];
         slot.woken_local = local;
         slot.woken_epoch = experiment.epoch;
         slot.woken_at = now;
     }
 
-    /// A thread gives something up that others wait for, without waking anybody.
-    pub fn releases(&mut self, id: Id, cpu: usize, now: Ns) {
-        if self.rules.charge_at_unlock {
-            let experiment = self.experiment();
-            let required = self.catch_up(id, &experiment, now);
-            self.charge(id, &experiment, required, now, cpu, End::Open);
-        }
-    }
-
     /// A thread makes another one.
-    pub fn fork(&mut self, parent: Id, child: Id, cpu: usize, now: Ns) {
+    pub fn fork(&mut self, parent: Id, child: Id, now: Ns) {
         let experiment = self.experiment();
         let required = self.catch_up(parent, &experiment, now);
-        self.charge(parent, &experiment, required, now, cpu, End::Wakes);
+        self.charge(parent, &experiment, required, now, End::Wakes);
         self.join(child);
         let parent = self.slots[parent];
         clock::inherit(&mut self.slots[child], &parent);
@@ -171,17 +156,17 @@ impl Profiler {
     }
 
     /// A thread is gone.
-    pub fn exit(&mut self, id: Id, cpu: usize, now: Ns) {
+    pub fn exit(&mut self, id: Id, now: Ns) {
         let experiment = self.experiment();
         let required = self.catch_up(id, &experiment, now);
         match self.rules.charging {
             Charging::Lumped => {}
             Charging::Fluid => {
                 let charged = clock::charge_exit(&mut self.slots[id], &experiment, required);
-                self.charged(id, charged, &experiment, required, now, cpu);
+                self.charged(id, charged, &experiment, required, now);
             }
-            Charging::Stretches | Charging::Exact => {
-                self.charge(id, &experiment, required, now, cpu, End::Stops);
+            Charging::Stretches | Charging::ByStart | Charging::Exact => {
+                self.charge(id, &experiment, required, now, End::Stops);
             }
         }
     }

@@ -9,7 +9,7 @@
 //! | `program` | scripts of threads |
 //! | `machine` | CPUs, what things cost |
 //! | `world`, `scheduler` | the event loop; who runs where |
-//! | `execute`, `sync` | what the steps of a script do; locks, barriers, queues |
+//! | `execute`, `locking`, `waiting`, `sync` | what the steps of a script do; locks, barriers, queues |
 //! | `profiler`, `kernel` | the kernel side: its state, its events |
 //! | `rules`, `stretch`, `cpu_edge` | variants of its rules |
 //! | `handler` | the shim's payment |
@@ -21,6 +21,7 @@ mod execute;
 mod handler;
 pub mod judge;
 mod kernel;
+mod locking;
 pub mod machine;
 mod profiler;
 pub mod program;
@@ -30,6 +31,7 @@ pub mod shapes;
 mod stretch;
 mod sync;
 mod thread;
+mod waiting;
 mod world;
 
 pub use world::World;

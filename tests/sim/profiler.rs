@@ -6,7 +6,7 @@ use coz_common::clock::{self, Experiment, SHARE_ONE, TaggedDelay, absorbed, debt
 use super::machine::Machine;
 use super::program::HOT;
 use super::rules::{Charging, Rules};
-use super::stretch::{End, Stretch};
+use super::stretch::{ByStart, End, Stretch};
 use super::sync::Id;
 use super::{Ns, S};
 
@@ -36,17 +36,14 @@ pub(super) struct Aside {
     pub line: Ns,
     /// For [`Charging::Stretches`].
     pub stretch: Stretch,
+    pub by_start: ByStart,
     /// What it owes for waits that nobody of the set has ended: for `CpuEdge::Clock`.
     pub private: Ns,
-    /// The CPU that it began to wait for, and what had been charged there: for `CpuEdge::Relative`.
-    pub waits_for: Option<(usize, Ns)>,
 }
 
 /// What the variants of the rules keep of a CPU.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct CpuClock {
-    /// Delay charged on it so far.
-    pub charged: Ns,
     /// When it was last given up.
     pub at: Ns,
     /// By a thread that had absorbed so much,
@@ -136,6 +133,15 @@ impl Profiler {
         debt(slot, self.required()).saturating_sub(self.targets[id].paid.wrapping_sub(slot.paid_seen))
     }
 
+    /// What a thread has absorbed in this epoch, nanoseconds.
+    pub fn absorbed(&self, id: Id) -> u64 {
+        let slot = &self.slots[id];
+        if slot.epoch != self.control.epoch {
+            return self.required();
+        }
+        absorbed(slot) + self.targets[id].paid.wrapping_sub(slot.paid_seen)
+    }
+
     /// A thread joins the set.
     pub fn join(&mut self, id: Id) {
         if self.slots.len() <= id {
@@ -165,6 +171,7 @@ impl Profiler {
         let entered = clock::enter_epoch(&mut self.slots[id], &self.targets[id], experiment, now);
         if entered {
             self.asides[id].stretch.forget();
+            self.asides[id].by_start.forget();
             self.asides[id].private = 0;
         }
         entered
@@ -181,8 +188,8 @@ impl Profiler {
         required
     }
 
-    /// Charges what is due at an event that ends a stretch so; `cpu`: where. Returns the new `G`.
-    pub fn charge(&mut self, id: Id, experiment: &Experiment, required: u64, now: Ns, cpu: usize, end: End) -> u64 {
+    /// Charges what is due at an event that ends a stretch so. Returns the new `G`.
+    pub fn charge(&mut self, id: Id, experiment: &Experiment, required: u64, now: Ns, end: End) -> u64 {
         let (slot, aside) = (&mut self.slots[id], &mut self.asides[id]);
         // The variants hand the very function a time all of which is the line's.
         let all = match self.rules.charging {
@@ -193,6 +200,10 @@ impl Profiler {
                 Some(aside.stretch.take(slot.cpu_uncharged, end, experiment.period_ns))
             }
             Charging::Stretches => return required,
+            Charging::ByStart => match aside.by_start.take(slot.cpu_uncharged, end) {
+                Some(line) if experiment.running => Some(line),
+                _ => return required,
+            },
         };
         if let Some(line) = all {
             slot.cpu_uncharged = line;
@@ -200,24 +211,15 @@ impl Profiler {
             slot.share_weight = 1;
         }
         let charged = clock::charge(slot, experiment, required);
-        self.charged(id, charged, experiment, required, now, cpu)
+        self.charged(id, charged, experiment, required, now)
     }
 
     /// Something has been charged: raises `G`.
-    pub fn charged(
-        &mut self,
-        id: Id,
-        charged: Ns,
-        experiment: &Experiment,
-        required: u64,
-        now: Ns,
-        cpu: usize,
-    ) -> u64 {
+    pub fn charged(&mut self, id: Id, charged: Ns, experiment: &Experiment, required: u64, now: Ns) -> u64 {
         if charged == 0 {
             return required;
         }
         self.totals.charged += charged;
-        self.cpus[cpu].charged += charged;
         self.check(id, now, i128::from(charged));
         if let Some(raised) = TaggedDelay(self.required).raised(experiment.epoch, self.slots[id].local) {
             self.required = raised.0;

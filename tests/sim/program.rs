@@ -46,6 +46,14 @@ pub enum Op {
     Lock(usize),
     /// Gives it back.
     Unlock(usize),
+    /// Takes a reader-writer lock to read.
+    Read(usize),
+    /// Gives it back after reading.
+    EndRead(usize),
+    /// Takes it to write.
+    Write(usize),
+    /// Gives it back after writing.
+    EndWrite(usize),
     /// Meets the others at a barrier.
     Meet(usize),
     /// Puts an item into a bounded queue, under its mutex, waiting on a condition variable for room.
@@ -116,6 +124,7 @@ pub struct Program {
     pub(super) forever: Vec<bool>,
     pub(super) initial: Vec<usize>,
     pub(super) mutexes: Vec<Fairness>,
+    pub(super) shared: usize,
     pub(super) barriers: Vec<(usize, Waiting)>,
     pub(super) queues: Vec<(usize, usize)>,
     pub(super) pipes: Vec<usize>,
@@ -146,6 +155,12 @@ impl Program {
     pub fn mutex(&mut self, fairness: Fairness) -> usize {
         self.mutexes.push(fairness);
         self.mutexes.len() - 1
+    }
+
+    /// A reader-writer lock; its number.
+    pub fn shared(&mut self) -> usize {
+        self.shared += 1;
+        self.shared - 1
     }
 
     /// A barrier for so many threads; its number.

@@ -11,6 +11,8 @@ pub enum Charging {
     Fluid,
     /// Fluid, with a share for each kind of stretch between two events.
     Stretches,
+    /// Two.
+    ByStart,
     /// What the line has really used, to the nanosecond: what no sampling can know. Shows the part of an error that is
     /// not the charging's.
     Exact,
@@ -34,16 +36,9 @@ pub enum CpuEdge {
     Owes,
     /// It absorbs its wait, as far as the thread that it waited behind has absorbed more.
     Absolute,
-    /// It absorbs what was charged on its CPU meanwhile.
-    Relative,
     /// The CPU has a virtual clock of its own, as a lock has: whoever gets it is there no earlier than who had it
-    /// before, also if it stood idle between. What a thread owes for the time that it waited for a device does not
-    /// count against it there.
+    /// before. What a thread owes for the time that it waited for a device does not count against it there.
     Clock,
-    /// The same, but such debts count too.
-    ClockOfAll,
-    /// As `Clock`, and the time from the wake-up to running counts as waiting for the CPU even if that was idle.
-    ClockAndLatency,
 }
 
 /// The rules of one run.
@@ -63,12 +58,6 @@ pub struct Rules {
     pub jitter: Ns,
     /// The running share looks back on so many times [`coz_common::clock::SHARE_WINDOW`] periods.
     pub window: u64,
-    /// Whether a waker hands on what it has paid beyond `G` too.
-    pub hand_on_credit: bool,
-    /// Whether unlocking and arriving at a barrier are moments of charging even if nobody is woken.
-    pub charge_at_unlock: bool,
-    /// Whether who pays keeps its CPU while others wait for one.
-    pub keep_cpu: bool,
     /// Whether a wake-up from a timed wait is an occasion to pay.
     pub pay_at_wake: bool,
 }
@@ -84,9 +73,6 @@ impl Default for Rules {
             period: S / 997,
             jitter: 0,
             window: 1,
-            hand_on_credit: true,
-            charge_at_unlock: false,
-            keep_cpu: false,
             pay_at_wake: false,
         }
     }

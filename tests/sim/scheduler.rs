@@ -115,16 +115,6 @@ impl World<'_> {
                 self.threads[id].push(Work::Handler, ns);
                 Some(Next::Run)
             }
-            Want::SleepUntil(time)
-                if !self.ready.is_empty()
-                    && self.profiler.as_ref().is_some_and(|profiler| profiler.rules.keep_cpu) =>
-            {
-                self.threads[id].push(Work::Handler, (time - self.now).min(100_000));
-                if let Some(handler) = &mut self.threads[id].handler {
-                    handler.stage = Stage::Look;
-                }
-                Some(Next::Run)
-            }
             // The timer's own delay; the wake-up's comes on top.
             Want::SleepUntil(time) => {
                 let late = self.rng.random_range(0..=2_000);
@@ -214,7 +204,7 @@ impl World<'_> {
         }
         let now = self.now;
         if let Some(profiler) = &mut self.profiler {
-            profiler.waking(waker.map(|waker| (waker, self.threads[waker].last_cpu)), id, now);
+            profiler.waking(waker, id, now);
         }
         // An interrupt has woken the CPU already.
         let latency = if waker.is_some() { self.machine.wake_latency } else { self.machine.switch };
@@ -286,7 +276,7 @@ impl World<'_> {
             Some(Work::Kernel) | None => (0, false),
         };
         if let Some(profiler) = &mut self.profiler
-            && profiler.sample(id, line, user, cpu, now)
+            && profiler.sample(id, line, user, now)
         {
             thread.handler = Some(Handler::new(thread.bursts.len()));
             thread.push(Work::Kernel, delivery);

@@ -6,7 +6,7 @@ use std::thread;
 use coz_tests::sim::judge::{Effort, Judgement, judge};
 use coz_tests::sim::machine::Machine;
 use coz_tests::sim::rules::{Charging, CpuEdge, Rules, Wake};
-use coz_tests::sim::shapes::{SHAPES, Shape};
+use coz_tests::sim::shapes::{Shape, shapes};
 use coz_tests::sim::{S, US};
 
 const USAGE: &str = "\
@@ -17,11 +17,11 @@ usage: simulate [SHAPE...] [OPTION...]
   --rate HZ           samples a second of each CPU (997)
   --jitter US         by how much a sampling period differs at most (0)
   --threshold US      debt from which a thread is asked to pay (250)
-  --lumped | --fluid | --exact   how the line's time is charged (fluid); exact: as no sampling can
+  --lumped | --fluid | --by-start | --stretches | --exact
+                      how the line's time is charged (fluid); exact: as no sampling can
   --wake none|max|product      what goes along with a wake-up (product)
-  --edge owes|absolute|relative  what goes along with a CPU (owes)
-  --no-credit         a waker does not hand on what it has paid beyond G
-  --unlock            charge at unlocking too
+  --edge owes|absolute|clock   what goes along with a CPU (owes)
+  --pay-at-wake       a wake-up from a timed wait is an occasion to pay
   --exit-first        the kernel reports a thread's end before the wake-up of the one that joins it
   --sample-cost US    CPU time of a sample (2)
   --no-preempt        woken threads wait for the end of a slice
@@ -78,14 +78,12 @@ fn parse(arguments: &[String]) -> Result<Options, String> {
             "--lumped" => rules.charging = Charging::Lumped,
             "--fluid" => rules.charging = Charging::Fluid,
             "--exact" => rules.charging = Charging::Exact,
+            "--by-start" => rules.charging = Charging::ByStart,
             "--stretches" => rules.charging = Charging::Stretches,
             "--proposed" => *rules = Rules { threshold: rules.threshold, ..Rules::proposed() },
             "--window" => rules.window = number()?.max(1),
-            "--no-credit" => rules.hand_on_credit = false,
-            "--keep-cpu" => rules.keep_cpu = true,
             "--correct" => effort.correct = true,
             "--pay-at-wake" => rules.pay_at_wake = true,
-            "--unlock" => rules.charge_at_unlock = true,
             "--exit-first" => machine.exit_first = true,
             "--sample-cost" => machine.sample_cost = number()? * US,
             "--no-preempt" => machine.preempt = false,
@@ -108,16 +106,13 @@ fn parse(arguments: &[String]) -> Result<Options, String> {
                     Some("owes") => CpuEdge::Owes,
                     Some("absolute") => CpuEdge::Absolute,
                     Some("clock") => CpuEdge::Clock,
-                    Some("clock-of-all") => CpuEdge::ClockOfAll,
-                    Some("latency") => CpuEdge::ClockAndLatency,
-                    Some("relative") => CpuEdge::Relative,
-                    _ => return Err("--edge: owes, absolute or relative".into()),
+                    _ => return Err("--edge: owes, absolute or clock".into()),
                 }
             }
             name if !name.starts_with('-') => {
-                let found: Vec<Shape> = match SHAPES.iter().find(|shape| shape.name == name) {
+                let found: Vec<Shape> = match shapes().iter().find(|shape| shape.name == name) {
                     Some(shape) => vec![*shape],
-                    None => SHAPES.iter().filter(|shape| shape.name.starts_with(name)).copied().collect(),
+                    None => shapes().iter().filter(|shape| shape.name.starts_with(name)).copied().collect(),
                 };
                 if found.is_empty() {
                     return Err(format!("no program is called {name}: see --list"));
@@ -128,14 +123,14 @@ fn parse(arguments: &[String]) -> Result<Options, String> {
         }
     }
     if options.shapes.is_empty() {
-        options.shapes = SHAPES.to_vec();
+        options.shapes = shapes();
     }
     Ok(options)
 }
 
 fn run(arguments: &[String]) -> Result<(), String> {
     if arguments.iter().any(|argument| argument == "--list") {
-        for shape in SHAPES {
+        for shape in shapes() {
             println!("{:18} {:2} CPUs  {}", shape.name, shape.cpus, shape.about);
         }
         return Ok(());
@@ -143,7 +138,9 @@ fn run(arguments: &[String]) -> Result<(), String> {
     let options = parse(arguments)?;
     let workers = thread::available_parallelism().map_or(1, usize::from);
     let (mut sum, mut count, mut worst) = (0.0, 0usize, (0.0f64, String::new()));
-    println!("program             CPUs   truth / prediction (error) at each level; +- standard error; unpaid; queued");
+    println!(
+        "program             CPUs   truth / prediction (error) at each level; +- standard error; unpaid; queued"
+    );
     for batch in options.shapes.chunks(workers) {
         let judged: Vec<(Shape, usize, Judgement)> = thread::scope(|scope| {
             let running: Vec<_> = batch.iter().map(|shape| scope.spawn(|| one(shape, &options))).collect();

@@ -76,7 +76,8 @@ impl Stretch {
         self.cpu += cpu;
         let kind = usize::from(self.after_wake) * 3 + end as usize;
         let start = usize::from(self.after_wake);
-        let known = [self.kinds[kind], self.starts[start], self.all].into_iter().find(|share| share.weight >= period);
+        let known =
+            [self.kinds[kind], self.starts[start], self.all].into_iter().find(|share| share.weight >= period);
         let known = known.unwrap_or(self.all);
         if known.weight == 0 {
             return 0;
@@ -92,5 +93,33 @@ impl Stretch {
             self.after_wake = end == End::Wakes;
         }
         due.max(0) as Ns
+    }
+}
+
+/// Two kinds only: by what the stretch began with.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct ByStart {
+    after_wake: bool,
+    shares: [Share; 2],
+}
+
+impl ByStart {
+    pub fn forget(&mut self) {
+        *self = Self { after_wake: self.after_wake, ..Self::default() };
+    }
+    pub fn observe(&mut self, hit: bool, weight: Ns, period: Ns, window: u64) {
+        let hits = if hit { weight } else { 0 };
+        self.shares[usize::from(self.after_wake)].observe(hits, weight, window * SHARE_WINDOW * period);
+    }
+    pub fn take(&mut self, cpu: Ns, end: End) -> Option<Ns> {
+        let own = self.shares[usize::from(self.after_wake)];
+        let other = self.shares[usize::from(!self.after_wake)];
+        let known = if own.weight > 0 { own } else { other };
+        match end {
+            End::Stops => self.after_wake = false,
+            End::Wakes => self.after_wake = true,
+            End::Open => {}
+        }
+        (known.weight > 0).then(|| (cpu * known.share) >> 16)
     }
 }

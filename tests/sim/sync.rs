@@ -18,6 +18,15 @@ pub(super) struct Mutex {
     pub spinners: Vec<Id>,
 }
 
+/// A reader-writer lock.
+#[derive(Debug, Default)]
+pub(super) struct Shared {
+    pub readers: usize,
+    pub written: bool,
+    pub want_read: VecDeque<Id>,
+    pub want_write: VecDeque<Id>,
+}
+
 #[derive(Debug)]
 pub(super) struct Barrier {
     pub size: usize,
@@ -47,6 +56,7 @@ pub(super) struct Pipe {
 #[derive(Debug)]
 pub(super) struct Sync {
     pub mutexes: Vec<Mutex>,
+    pub shared: Vec<Shared>,
     pub barriers: Vec<Barrier>,
     pub queues: Vec<Queue>,
     pub pipes: Vec<Pipe>,
@@ -68,6 +78,7 @@ impl Sync {
                     spinners: Vec::new(),
                 })
                 .collect(),
+            shared: (0..program.shared).map(|_| Shared::default()).collect(),
             barriers: program
                 .barriers
                 .iter()
@@ -87,7 +98,12 @@ impl Sync {
             pipes: program
                 .pipes
                 .iter()
-                .map(|&places| Pipe { places, items: 0, want_room: VecDeque::new(), want_item: VecDeque::new() })
+                .map(|&places| Pipe {
+                    places,
+                    items: 0,
+                    want_room: VecDeque::new(),
+                    want_item: VecDeque::new(),
+                })
                 .collect(),
             devices: vec![0; program.devices],
         }

@@ -58,7 +58,7 @@ pub struct World<'a> {
     /// By how much the hot line is really shortened, thousandths.
     pub(super) shortened: u32,
     pub(super) now: Ns,
-    pub(super) events: BinaryHeap<Reverse<(Ns, u64, Event)>>,
+    pub(super) events: BinaryHeap<Reverse<(Ns, Event, u64)>>,
     pub(super) sequence: u64,
     pub(super) cpus: Vec<Cpu>,
     pub(super) threads: Vec<Thread>,
@@ -165,7 +165,7 @@ impl<'a> World<'a> {
 
     pub(super) fn after(&mut self, delay: Ns, event: Event) {
         self.sequence += 1;
-        self.events.push(Reverse((self.now + delay, self.sequence, event)));
+        self.events.push(Reverse((self.now + delay, event, self.sequence)));
     }
 
     /// The sampling period, with jitter.
@@ -177,7 +177,7 @@ impl<'a> World<'a> {
 
     /// Lets time pass up to `end`.
     pub fn run_until(&mut self, end: Ns) {
-        while let Some(&Reverse((time, _, event))) = self.events.peek() {
+        while let Some(&Reverse((time, event, _))) = self.events.peek() {
             if time > end {
                 break;
             }
@@ -191,7 +191,7 @@ impl<'a> World<'a> {
     /// Lets time pass until the progress point has been visited so often, at most up to `end`.
     pub fn run_until_visits(&mut self, visits: u64, end: Ns) {
         while self.visits < visits {
-            let Some(Reverse((time, _, event))) = self.events.pop() else { break };
+            let Some(Reverse((time, event, _))) = self.events.pop() else { break };
             if time > end {
                 break;
             }
@@ -278,6 +278,16 @@ impl<'a> World<'a> {
         (0..self.threads.len())
             .filter(|&id| self.threads[id].state != State::Dead)
             .map(|id| (profiler.owed(id), self.visits_of[id]))
+            .collect()
+    }
+
+    /// What each thread has absorbed, and how often it has visited the progress point.
+    #[must_use]
+    pub fn absorbed(&self) -> Vec<(Ns, u64)> {
+        let Some(profiler) = &self.profiler else { return Vec::new() };
+        (0..self.threads.len())
+            .filter(|&id| self.threads[id].state != State::Dead)
+            .map(|id| (profiler.absorbed(id), self.visits_of[id]))
             .collect()
     }
 

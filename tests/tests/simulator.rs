@@ -116,7 +116,13 @@ fn random() -> impl Strategy<Value = Program> {
 }
 
 /// Runs three experiments, the clocks watched.
-fn watched<'a>(program: &'a Program, machine: &'a Machine, rules: &Rules, speedup: u32, seed: u64) -> World<'a> {
+fn watched<'a>(
+    program: &'a Program,
+    machine: &'a Machine,
+    rules: &Rules,
+    speedup: u32,
+    seed: u64,
+) -> World<'a> {
     let mut world = World::profiled(program, machine, rules, seed);
     world.audit();
     world.run_until(20 * MS);
@@ -214,7 +220,8 @@ fn the_machine_is_fair_and_repeatable() {
 
 #[test]
 fn a_lock_lets_in_one_at_a_time() {
-    for fairness in [Fairness::Fifo, Fairness::Barging { spin: 0 }, Fairness::Barging { spin: 20 * US }, Fairness::Spin]
+    for fairness in
+        [Fairness::Fifo, Fairness::Barging { spin: 0 }, Fairness::Barging { spin: 20 * US }, Fairness::Spin]
     {
         let mut program = Program::new();
         let lock = program.mutex(fairness);
@@ -227,7 +234,10 @@ fn a_lock_lets_in_one_at_a_time() {
         world.run_until(S);
         let times = world.visit_times();
         assert!(times.len() > 5_000, "{fairness:?}: {} rounds in a second", times.len());
-        assert!(times.windows(2).all(|pair| pair[1] - pair[0] >= 100 * US), "{fairness:?}: two within 100 us");
+        assert!(
+            times.windows(2).all(|pair| pair[1] - pair[0] >= 100 * US),
+            "{fairness:?}: two within 100 us"
+        );
     }
 }
 
@@ -250,7 +260,11 @@ fn a_queue_keeps_producer_and_consumer_together() {
 fn independent_threads_are_predicted() {
     let mut program = Program::new();
     for _ in 0..3 {
-        program.thread(&[Cpu(HOT, Span::Even(240 * US, 360 * US)), Cpu(OTHER, Span::Fixed(300 * US)), Progress]);
+        program.thread(&[
+            Cpu(HOT, Span::Even(240 * US, 360 * US)),
+            Cpu(OTHER, Span::Fixed(300 * US)),
+            Progress,
+        ]);
     }
     let effort = Effort { repeat: 12, truth: 5 * S, levels: vec![300, 800], ..Effort::default() };
     let rules = Rules { period: S / 3989, ..Rules::default() };
@@ -275,7 +289,7 @@ fn every_way_of_charging_charges_the_same_in_all() {
         ]);
     }
     let machine = free(2);
-    for charging in [Charging::Lumped, Charging::Fluid, Charging::Stretches, Charging::Exact] {
+    for charging in [Charging::Fluid, Charging::Stretches, Charging::ByStart, Charging::Exact] {
         let rules = Rules { charging, period: S / 1382, ..Rules::default() };
         let mut world = World::profiled(&program, &machine, &rules, 5);
         world.run_until(20 * MS);
