@@ -24,7 +24,11 @@ impl Profiler {
             return;
         }
         self.enter_epoch(id, experiment, now);
+        let paying = self.targets[id].paying != 0;
         let queued = now - ready_at;
+        // A payer counts this much of its wait as paid: `clock::book_wait`.
+        let counted = if paying { queued.min(experiment.wake_latency_ns) } else { 0 };
+        let (queued, slept) = (queued - counted, slept + counted);
         let own = absorbed(&self.slots[id]) + slept;
         let clock = self.cpus[cpu];
         let total = match rule {
@@ -40,10 +44,10 @@ impl Profiler {
                     return;
                 }
                 // It waited for the CPU only as long as somebody else had it; the rest is the wake-up's latency.
-                let waited = clock.at.saturating_sub(ready_at);
+                let waited = clock.at.saturating_sub(ready_at + counted);
                 let there = clock.local + (now - clock.at);
                 // Only a CPU that stood idle pushes; behind others, and after paying, nobody is put back.
-                if waited > 0 || self.targets[id].paying != 0 {
+                if waited > 0 || paying {
                     own.max((own + waited).min(there))
                 } else {
                     own.min(there)

@@ -7,7 +7,7 @@ use coz_common::clock::{self, Experiment, SHARE_ONE, absorbed, debt};
 use super::Ns;
 use super::profiler::{CpuClock, Profiler};
 use super::program::Line;
-use super::rules::{Charging, Wake};
+use super::rules::{Charging, Wake, Weighing};
 use super::stretch::End;
 use super::sync::Id;
 
@@ -19,7 +19,7 @@ impl Profiler {
         if self.targets[id].paying != 0 {
             return false;
         }
-        let weight = clock::take_sample_weight(&mut self.slots[id], &experiment);
+        let weight = self.weight(id, &experiment, now);
         if !experiment.running {
             return false;
         }
@@ -32,13 +32,22 @@ impl Profiler {
             let charged = clock::charge(slot, &experiment, required);
             required = self.charged(id, charged, &experiment, required, now);
         } else {
-            let longer = Experiment { period_ns: experiment.period_ns * self.rules.window, ..experiment };
-            clock::observe(&mut self.slots[id], hit, weight, &longer);
+            clock::observe(&mut self.slots[id], hit, weight, &experiment);
             self.asides[id].stretch.observe(hit, weight, experiment.period_ns);
-            self.asides[id].by_start.observe(hit, weight, experiment.period_ns, self.rules.window);
+            self.asides[id].by_start.observe(hit, weight, experiment.period_ns);
             required = self.charge(id, &experiment, required, now, End::Open);
         }
         user && now < self.control.deadline_ns && self.ask(id, required, now)
+    }
+
+    fn weight(&mut self, id: Id, experiment: &Experiment, now: Ns) -> Ns {
+        let since = now.saturating_sub(self.asides[id].counted_to);
+        self.asides[id].counted_to = now;
+        let cpu = clock::take_sample_weight(&mut self.slots[id], experiment);
+        match self.rules.weighing {
+            Weighing::CpuTime => cpu,
+            Weighing::Period => since.min(experiment.period_ns),
+        }
     }
 
     /// Asks a thread to pay, if it owes enough.

@@ -37,6 +37,8 @@ pub(super) struct Aside {
     /// For [`Charging::Stretches`].
     pub stretch: Stretch,
     pub by_start: ByStart,
+    /// Up to when its samples stand for it: for `Weighing::Period`.
+    pub counted_to: Ns,
     /// What it owes for waits that nobody of the set has ended: for `CpuEdge::Clock`.
     pub private: Ns,
 }
@@ -183,7 +185,9 @@ impl Profiler {
         let required = self.required();
         let longest = now.saturating_sub(experiment.started_ns);
         let (slot, target) = (&mut self.slots[id], &self.targets[id]);
-        self.totals.paid += clock::fold_payment(slot, target, required, longest).unwrap_or(0);
+        let paid = clock::fold_payment(slot, target, required, longest).unwrap_or(0);
+        self.totals.paid += paid;
+        self.asides[id].counted_to += paid;
         self.check(id, now, if entered { i128::MAX } else { 0 });
         required
     }

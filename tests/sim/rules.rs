@@ -18,6 +18,15 @@ pub enum Charging {
     Exact,
 }
 
+/// What a sample stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Weighing {
+    /// The CPU time since the thread's last sample: [`coz_common::clock::take_sample_weight`].
+    CpuTime,
+    /// A period, or less if the thread was last sampled less than a period ago, what it has paid since left out.
+    Period,
+}
+
 /// What a woken thread inherits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wake {
@@ -46,6 +55,8 @@ pub enum CpuEdge {
 pub struct Rules {
     /// How the line's time is charged.
     pub charging: Charging,
+    /// What a sample stands for.
+    pub weighing: Weighing,
     /// What goes along with a wake-up.
     pub wake: Wake,
     /// What goes along with a CPU.
@@ -56,8 +67,6 @@ pub struct Rules {
     pub period: Ns,
     /// By how much a period differs at most, to either side.
     pub jitter: Ns,
-    /// The running share looks back on so many times [`coz_common::clock::SHARE_WINDOW`] periods.
-    pub window: u64,
     /// Whether a wake-up from a timed wait is an occasion to pay.
     pub pay_at_wake: bool,
 }
@@ -67,12 +76,12 @@ impl Default for Rules {
     fn default() -> Self {
         Self {
             charging: Charging::Fluid,
+            weighing: Weighing::CpuTime,
             wake: Wake::Product,
             cpu_edge: CpuEdge::Owes,
             threshold: 250 * US,
             period: S / 997,
             jitter: 0,
-            window: 1,
             pay_at_wake: false,
         }
     }
@@ -82,6 +91,11 @@ impl Rules {
     /// As proposed.
     #[must_use]
     pub fn proposed() -> Self {
-        Self { charging: Charging::Stretches, cpu_edge: CpuEdge::Clock, period: S / 1382, ..Self::default() }
+        Self {
+            charging: Charging::Stretches,
+            cpu_edge: CpuEdge::Clock,
+            weighing: Weighing::Period,
+            ..Self::default()
+        }
     }
 }

@@ -5,7 +5,7 @@ use std::thread;
 
 use coz_tests::sim::judge::{Effort, Judgement, judge};
 use coz_tests::sim::machine::Machine;
-use coz_tests::sim::rules::{Charging, CpuEdge, Rules, Wake};
+use coz_tests::sim::rules::{Charging, CpuEdge, Rules, Wake, Weighing};
 use coz_tests::sim::shapes::{Shape, shapes};
 use coz_tests::sim::{S, US};
 
@@ -78,10 +78,10 @@ fn parse(arguments: &[String]) -> Result<Options, String> {
             "--lumped" => rules.charging = Charging::Lumped,
             "--fluid" => rules.charging = Charging::Fluid,
             "--exact" => rules.charging = Charging::Exact,
+            "--weigh-period" => rules.weighing = Weighing::Period,
             "--by-start" => rules.charging = Charging::ByStart,
             "--stretches" => rules.charging = Charging::Stretches,
             "--proposed" => *rules = Rules { threshold: rules.threshold, ..Rules::proposed() },
-            "--window" => rules.window = number()?.max(1),
             "--correct" => effort.correct = true,
             "--pay-at-wake" => rules.pay_at_wake = true,
             "--exit-first" => machine.exit_first = true,

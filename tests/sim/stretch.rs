@@ -107,9 +107,9 @@ impl ByStart {
     pub fn forget(&mut self) {
         *self = Self { after_wake: self.after_wake, ..Self::default() };
     }
-    pub fn observe(&mut self, hit: bool, weight: Ns, period: Ns, window: u64) {
+    pub fn observe(&mut self, hit: bool, weight: Ns, period: Ns) {
         let hits = if hit { weight } else { 0 };
-        self.shares[usize::from(self.after_wake)].observe(hits, weight, window * SHARE_WINDOW * period);
+        self.shares[usize::from(self.after_wake)].observe(hits, weight, SHARE_WINDOW * period);
     }
     pub fn take(&mut self, cpu: Ns, end: End) -> Option<Ns> {
         let own = self.shares[usize::from(self.after_wake)];
