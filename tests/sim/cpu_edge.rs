@@ -9,13 +9,13 @@ use super::sync::Id;
 
 impl Profiler {
     /// A thread that was ready since `ready_at` gets a CPU, which `before` has just left. `slept`: what it has paid
-    /// meanwhile and will book.
+    /// meanwhile and will book; `most`: the most that it can have absorbed.
     pub fn cpu_edge(
         &mut self,
         id: Id,
         before: Option<Id>,
         cpu: usize,
-        [ready_at, slept]: [Ns; 2],
+        [ready_at, slept, most]: [Ns; 3],
         experiment: &Experiment,
         now: Ns,
     ) {
@@ -47,13 +47,10 @@ impl Profiler {
                 let waited = clock.at.saturating_sub(ready_at + counted);
                 let there = clock.local + (now - clock.at);
                 // Only a CPU that stood idle pushes; behind others, and after paying, nobody is put back.
-                if waited > 0 || paying {
-                    own.max((own + waited).min(there))
-                } else {
-                    own.min(there)
-                }
+                if waited > 0 || paying { own.max((own + waited).min(there)) } else { own.min(there) }
             }
         };
+        let total = total.min(most.max(own));
         self.totals.inherited += total.saturating_sub(own);
         let required = self.required();
         clock::set_absorbed(&mut self.slots[id], total.saturating_sub(slept), required);

@@ -7,7 +7,7 @@ use coz_common::clock::{self, Experiment, SHARE_ONE, absorbed, debt};
 use super::Ns;
 use super::profiler::{CpuClock, Profiler};
 use super::program::Line;
-use super::rules::{Charging, Wake, Weighing};
+use super::rules::{Charging, CpuEdge, Wake, Weighing};
 use super::stretch::End;
 use super::sync::Id;
 
@@ -93,7 +93,15 @@ impl Profiler {
         self.totals.queued += now - ready_at;
         clock::book_wait(slot, &self.targets[id], &experiment, now - ready_at);
         let resumes = slot.blocked_at != 0 && !paying;
+        // Whatever it absorbs on the way back, its virtual clock stands still at most.
+        let left_at =
+            if slot.blocked_at == 0 { ready_at } else { slot.blocked_at.max(experiment.started_ns) };
+        let before_wake = if slot.epoch == experiment.epoch { absorbed(slot) } else { 0 };
         let woken = slot.woken_at != 0;
+        let mut most = before_wake + now.saturating_sub(left_at);
+        if woken && !paying && slot.woken_epoch == experiment.epoch {
+            most = most.min(slot.woken_local + (now - slot.woken_at));
+        }
         if woken && paying {
             slot.woken_at = 0;
         } else if woken {
@@ -103,11 +111,15 @@ impl Profiler {
         // What a payer has slept it will book itself.
         let slept = if paying && slot.blocked_at != 0 { ready_at.saturating_sub(slot.blocked_at) } else { 0 };
         slot.blocked_at = 0;
-        if resumes {
-            let required = self.catch_up(id, &experiment, now);
+        if resumes && (self.rules.cpu_edge == CpuEdge::Clock || self.rules.pay_at_wake) {
+            self.enter_epoch(id, &experiment, now);
+            let required = self.required();
             self.asides[id].private = if woken { 0 } else { debt(&self.slots[id], required) };
         }
-        self.cpu_edge(id, before, cpu, [ready_at, slept], &experiment, now);
+        self.cpu_edge(id, before, cpu, [ready_at, slept, most], &experiment, now);
+        if woken {
+            self.check(id, now, 0);
+        }
         let required = self.required();
         self.rules.pay_at_wake && resumes && experiment.running && self.ask(id, required, now)
     }
@@ -133,7 +145,6 @@ impl Profiler {
         {
             audit.broken.push(format!("{now}: thread {id} is {late} ns before its waker"));
         }
-        self.check(id, now, 0);
     }
 
     /// A thread is woken: by another one, or (`None`) by an interrupt.
