@@ -23,8 +23,6 @@ pub struct Effort {
     pub cool_off: Ns,
     /// Levels, thousandths.
     pub levels: Vec<u32>,
-    /// Whether what the visiting threads still owe at the end of an experiment is taken off its delay.
-    pub correct: bool,
     /// Seed of everything.
     pub seed: u64,
 }
@@ -37,7 +35,6 @@ impl Default for Effort {
             repeat: 30,
             cool_off: 10 * MS,
             levels: vec![250, 500, 750, 1000],
-            correct: false,
             seed: 1,
         }
     }
@@ -140,11 +137,9 @@ pub fn predict(
         world.run_until(begun + effort.experiment);
         let delay = world.required();
         let owed = owed(&world);
-        let absorbed = mean(&world.absorbed());
         world.end();
         let visits = (world.visits() - before) as f64;
-        let required = if effort.correct { absorbed } else { delay as f64 };
-        let effective = (world.now() - begun) as f64 - required;
+        let effective = (world.now() - begun) as f64 - delay as f64;
         let sum = match effort.levels.iter().position(|&level| level == speedup) {
             Some(level) => &mut sums[level],
             None => &mut baseline,
@@ -170,10 +165,7 @@ pub fn predict(
 
 /// Mean debt of the threads that visit, weighted by their visits.
 fn owed(world: &World) -> f64 {
-    mean(&world.owed())
-}
-
-fn mean(owed: &[(Ns, u64)]) -> f64 {
+    let owed = world.owed();
     let visits: u64 = owed.iter().map(|one| one.1).sum();
     owed.iter().map(|one| one.0 as f64 * one.1 as f64).sum::<f64>() / (visits.max(1) as f64)
 }

@@ -5,6 +5,7 @@
 use coz_common::clock::{self, Experiment, SHARE_ONE, absorbed, debt};
 
 use super::Ns;
+use super::cpu_edge::Arrival;
 use super::profiler::{CpuClock, Profiler};
 use super::program::Line;
 use super::rules::{Charging, CpuEdge, Wake, Weighing};
@@ -34,7 +35,6 @@ impl Profiler {
         } else {
             clock::observe(&mut self.slots[id], hit, weight, &experiment);
             self.asides[id].stretch.observe(hit, weight, experiment.period_ns);
-            self.asides[id].by_start.observe(hit, weight, experiment.period_ns);
             required = self.charge(id, &experiment, required, now, End::Open);
         }
         user && now < self.control.deadline_ns && self.ask(id, required, now)
@@ -82,8 +82,8 @@ impl Profiler {
         }
     }
 
-    /// A thread gets a CPU, which `before` has had. Whether it is asked to pay.
-    pub fn gets(&mut self, id: Id, before: Option<Id>, cpu: usize, now: Ns) -> bool {
+    /// A thread gets a CPU. Whether it is asked to pay.
+    pub fn gets(&mut self, id: Id, cpu: usize, now: Ns) -> bool {
         let experiment = self.experiment();
         let paying = self.targets[id].paying != 0;
         let slot = &mut self.slots[id];
@@ -116,7 +116,7 @@ impl Profiler {
             let required = self.required();
             self.asides[id].private = if woken { 0 } else { debt(&self.slots[id], required) };
         }
-        self.cpu_edge(id, before, cpu, [ready_at, slept, most], &experiment, now);
+        self.cpu_edge(id, cpu, Arrival { ready_at, slept, most }, &experiment, now);
         if woken {
             self.check(id, now, 0);
         }
@@ -185,7 +185,7 @@ impl Profiler {
                 let charged = clock::charge_exit(&mut self.slots[id], &experiment, required);
                 self.charged(id, charged, &experiment, required, now);
             }
-            Charging::Stretches | Charging::ByStart | Charging::Exact => {
+            Charging::Stretches | Charging::Exact => {
                 self.charge(id, &experiment, required, now, End::Stops);
             }
         }

@@ -6,7 +6,7 @@ use coz_common::clock::{self, Experiment, SHARE_ONE, TaggedDelay, absorbed, debt
 use super::machine::Machine;
 use super::program::HOT;
 use super::rules::{Charging, Rules};
-use super::stretch::{ByStart, End, Stretch};
+use super::stretch::{End, Stretch};
 use super::sync::Id;
 use super::{Ns, S};
 
@@ -36,7 +36,6 @@ pub(super) struct Aside {
     pub line: Ns,
     /// For [`Charging::Stretches`].
     pub stretch: Stretch,
-    pub by_start: ByStart,
     /// Up to when its samples stand for it: for `Weighing::Period`.
     pub counted_to: Ns,
     /// What it owes for waits that nobody of the set has ended: for `CpuEdge::Clock`.
@@ -173,7 +172,6 @@ impl Profiler {
         let entered = clock::enter_epoch(&mut self.slots[id], &self.targets[id], experiment, now);
         if entered {
             self.asides[id].stretch.forget();
-            self.asides[id].by_start.forget();
             self.asides[id].private = 0;
         }
         entered
@@ -204,10 +202,6 @@ impl Profiler {
                 Some(aside.stretch.take(slot.cpu_uncharged, end, experiment.period_ns))
             }
             Charging::Stretches => return required,
-            Charging::ByStart => match aside.by_start.take(slot.cpu_uncharged, end) {
-                Some(line) if experiment.running => Some(line),
-                _ => return required,
-            },
         };
         if let Some(line) = all {
             slot.cpu_uncharged = line;

@@ -11,8 +11,6 @@ pub enum Charging {
     Fluid,
     /// Fluid, with a share for each kind of stretch between two events.
     Stretches,
-    /// Two.
-    ByStart,
     /// What the line has really used, to the nanosecond: what no sampling can know. Shows the part of an error that is
     /// not the charging's.
     Exact,
@@ -43,8 +41,6 @@ pub enum Wake {
 pub enum CpuEdge {
     /// All that `G` has grown by.
     Owes,
-    /// It absorbs its wait, as far as the thread that it waited behind has absorbed more.
-    Absolute,
     /// The CPU has a virtual clock of its own, as a lock has: whoever gets it is there no earlier than who had it
     /// before. What a thread owes for the time that it waited for a device does not count against it there.
     Clock,

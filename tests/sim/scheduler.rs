@@ -145,10 +145,9 @@ impl World<'_> {
             if state == State::Ready {
                 self.enqueue(id);
             }
-            self.cpus[cpu].last = (state != State::Dead).then_some(id);
         }
         if let Some((_, _, id)) = self.ready.pop_first() {
-            self.put(cpu, id, before.filter(|_| state != State::Dead));
+            self.put(cpu, id);
         }
     }
 
@@ -158,14 +157,13 @@ impl World<'_> {
     }
 
     /// A thread gets a CPU.
-    fn put(&mut self, cpu: usize, id: Id, before: Option<Id>) {
+    fn put(&mut self, cpu: usize, id: Id) {
         let now = self.now;
         self.least_turn = self.least_turn.max(self.threads[id].turn);
         self.cpus[cpu].running = Some(id);
         self.cpus[cpu].since = now;
-        self.cpus[cpu].from = now;
         self.cpus[cpu].turn += 1;
-        let asked = self.profiler.as_mut().is_some_and(|profiler| profiler.gets(id, before, cpu, now));
+        let asked = self.profiler.as_mut().is_some_and(|profiler| profiler.gets(id, cpu, now));
         let delivery = self.machine.delivery;
         let switch = self.machine.switch;
         let thread = &mut self.threads[id];
@@ -192,7 +190,7 @@ impl World<'_> {
     /// A woken thread has reached its CPU.
     pub(super) fn arrive(&mut self, cpu: usize) {
         if let Some(id) = self.cpus[cpu].arriving.take() {
-            self.put(cpu, id, None);
+            self.put(cpu, id);
         }
     }
 

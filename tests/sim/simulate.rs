@@ -14,13 +14,15 @@ usage: simulate [SHAPE...] [OPTION...]
   SHAPE               a program by (the beginning of) its name; none: all
   --list              names and what they are
   --cpus N            CPUs; else each program's own number
+  --proposed          the rules that docs/simulator.md proposes; else those of the product. What follows changes them
   --rate HZ           samples a second of each CPU (997)
   --jitter US         by how much a sampling period differs at most (0)
   --threshold US      debt from which a thread is asked to pay (250)
-  --lumped | --fluid | --by-start | --stretches | --exact
+  --lumped | --fluid | --stretches | --exact
                       how the line's time is charged (fluid); exact: as no sampling can
+  --weigh-period      a sample stands for a period, not for the CPU time since the last one
   --wake none|max|product      what goes along with a wake-up (product)
-  --edge owes|absolute|clock   what goes along with a CPU (owes)
+  --edge owes|clock   what goes along with a CPU (owes)
   --pay-at-wake       a wake-up from a timed wait is an occasion to pay
   --exit-first        the kernel reports a thread's end before the wake-up of the one that joins it
   --sample-cost US    CPU time of a sample (2)
@@ -79,10 +81,8 @@ fn parse(arguments: &[String]) -> Result<Options, String> {
             "--fluid" => rules.charging = Charging::Fluid,
             "--exact" => rules.charging = Charging::Exact,
             "--weigh-period" => rules.weighing = Weighing::Period,
-            "--by-start" => rules.charging = Charging::ByStart,
             "--stretches" => rules.charging = Charging::Stretches,
             "--proposed" => *rules = Rules { threshold: rules.threshold, ..Rules::proposed() },
-            "--correct" => effort.correct = true,
             "--pay-at-wake" => rules.pay_at_wake = true,
             "--exit-first" => machine.exit_first = true,
             "--sample-cost" => machine.sample_cost = number()? * US,
@@ -104,9 +104,8 @@ fn parse(arguments: &[String]) -> Result<Options, String> {
             "--edge" => {
                 rules.cpu_edge = match left.next().map(String::as_str) {
                     Some("owes") => CpuEdge::Owes,
-                    Some("absolute") => CpuEdge::Absolute,
                     Some("clock") => CpuEdge::Clock,
-                    _ => return Err("--edge: owes, absolute or clock".into()),
+                    _ => return Err("--edge: owes or clock".into()),
                 }
             }
             name if !name.starts_with('-') => {

@@ -95,31 +95,3 @@ impl Stretch {
         due.max(0) as Ns
     }
 }
-
-/// Two kinds only: by what the stretch began with.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct ByStart {
-    after_wake: bool,
-    shares: [Share; 2],
-}
-
-impl ByStart {
-    pub fn forget(&mut self) {
-        *self = Self { after_wake: self.after_wake, ..Self::default() };
-    }
-    pub fn observe(&mut self, hit: bool, weight: Ns, period: Ns) {
-        let hits = if hit { weight } else { 0 };
-        self.shares[usize::from(self.after_wake)].observe(hits, weight, SHARE_WINDOW * period);
-    }
-    pub fn take(&mut self, cpu: Ns, end: End) -> Option<Ns> {
-        let own = self.shares[usize::from(self.after_wake)];
-        let other = self.shares[usize::from(!self.after_wake)];
-        let known = if own.weight > 0 { own } else { other };
-        match end {
-            End::Stops => self.after_wake = false,
-            End::Wakes => self.after_wake = true,
-            End::Open => {}
-        }
-        (known.weight > 0).then(|| (cpu * known.share) >> 16)
-    }
-}

@@ -37,16 +37,12 @@ pub(super) struct Cpu {
     pub running: Option<Id>,
     /// A thread is on its way to it.
     pub arriving: Option<Id>,
-    /// Who ran before.
-    pub last: Option<Id>,
     /// Changes with every burst.
     pub token: u64,
     /// Changes with every switch.
     pub turn: u64,
     /// When the running thread's share was last accounted.
     pub since: Ns,
-    /// When it was put there.
-    pub from: Ns,
     pub resched: bool,
 }
 

@@ -137,7 +137,7 @@ fn watched<'a>(
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
 
     /// A virtual clock goes back by a hit's delay only; a woken thread's is not behind its waker's.
     #[test]
@@ -323,7 +323,7 @@ fn every_way_of_charging_charges_the_same_in_all() {
         ]);
     }
     let machine = free(2);
-    for charging in [Charging::Fluid, Charging::Stretches, Charging::ByStart, Charging::Exact] {
+    for charging in [Charging::Fluid, Charging::Stretches, Charging::Exact] {
         let rules = Rules { charging, weighing: Weighing::Period, period: S / 1382, ..Rules::default() };
         let mut world = World::profiled(&program, &machine, &rules, 5);
         world.run_until(20 * MS);
@@ -345,7 +345,7 @@ fn every_way_of_charging_charges_the_same_in_all() {
 /// Judges one of the named programs with little effort.
 fn judged(name: &str, rules: &Rules) -> Vec<(f64, f64)> {
     let shape = shapes().into_iter().find(|shape| shape.name == name).expect("a shape");
-    let effort = Effort { repeat: 8, truth: 4 * S, levels: vec![500, 1000], ..Effort::default() };
+    let effort = Effort { repeat: 6, truth: 2 * S, levels: vec![500, 1000], ..Effort::default() };
     let machine = Machine { cpus: shape.cpus, ..Machine::default() };
     let cells = judge(&shape.program(shape.cpus), &machine, rules, &effort, shape.cycle).cells;
     cells.into_iter().map(|cell| (cell.truth, cell.predicted)).collect()
