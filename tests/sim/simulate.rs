@@ -26,6 +26,7 @@ usage: simulate [SHAPE...] [OPTION...]
   --pay-at-wake       a wake-up from a timed wait is an occasion to pay
   --exit-first        the kernel reports a thread's end before the wake-up of the one that joins it
   --sample-cost US    CPU time of a sample (2)
+  --wake-latency US   from a wake-up to the first instruction on an idle CPU (35)
   --no-preempt        woken threads wait for the end of a slice
   --slice US          (3000)
   --length MS         of an experiment (300)
@@ -86,6 +87,7 @@ fn parse(arguments: &[String]) -> Result<Options, String> {
             "--pay-at-wake" => rules.pay_at_wake = true,
             "--exit-first" => machine.exit_first = true,
             "--sample-cost" => machine.sample_cost = number()? * US,
+            "--wake-latency" => machine.wake_latency = number()? * US,
             "--no-preempt" => machine.preempt = false,
             "--slice" => machine.slice = number()?.max(1) * US,
             "--length" => effort.experiment = number()?.max(1) * 1000 * US,
