@@ -21,6 +21,7 @@ impl World<'_> {
             self.threads[id].at = 0;
         }
         let step = &program.bodies[body][self.threads[id].at];
+        self.threads[id].site = step.site();
         match step {
             Step::Op(op) => self.op(id, op),
             Step::Set(counter, times) => {
@@ -120,6 +121,9 @@ impl World<'_> {
             Op::Progress => {
                 self.visits += 1;
                 self.visits_of[id] += 1;
+                if let Some(profiler) = &mut self.profiler {
+                    profiler.visit(id);
+                }
                 if let Some(times) = &mut self.visit_times {
                     times.push(self.now);
                 }

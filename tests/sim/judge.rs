@@ -4,6 +4,8 @@ use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
+use coz_user::kernel::standing::Standing;
+
 use super::machine::Machine;
 use super::profiler::Totals;
 use super::program::Program;
@@ -136,10 +138,12 @@ pub fn predict(
         world.begin(speedup);
         world.run_until(begun + effort.experiment);
         let delay = world.required();
-        let owed = owed(&world);
+        let standing = Standing::of(world.standing().into_iter(), delay);
+        let owed = standing.unpaid.0 as f64;
+        let absorbed = standing.absorbed.map_or(delay, |absorbed| absorbed.0);
         world.end();
         let visits = (world.visits() - before) as f64;
-        let effective = (world.now() - begun) as f64 - delay as f64;
+        let effective = (world.now() - begun) as f64 - absorbed as f64;
         let sum = match effort.levels.iter().position(|&level| level == speedup) {
             Some(level) => &mut sums[level],
             None => &mut baseline,
@@ -161,13 +165,6 @@ pub fn predict(
         })
         .collect();
     (cells, world.totals())
-}
-
-/// Mean debt of the threads that visit, weighted by their visits.
-fn owed(world: &World) -> f64 {
-    let owed = world.owed();
-    let visits: u64 = owed.iter().map(|one| one.1).sum();
-    owed.iter().map(|one| one.0 as f64 * one.1 as f64).sum::<f64>() / (visits.max(1) as f64)
 }
 
 /// Truth and prediction.

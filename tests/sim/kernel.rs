@@ -2,7 +2,8 @@
 //!
 //! The order of the calls is that of coz-ebpf's `sample`, `sched` and `process`.
 
-use coz_common::clock::{self, Experiment, SHARE_ONE, absorbed, debt};
+use coz_common::clock::{self, Experiment, absorbed, debt};
+use coz_common::stretch::{self, SHARE_ONE};
 
 use super::Ns;
 use super::cpu_edge::Arrival;
@@ -27,13 +28,15 @@ impl Profiler {
         let hit = line == self.control.selected;
         if self.rules.charging == Charging::Lumped {
             let slot = &mut self.slots[id];
-            slot.share = if hit { SHARE_ONE } else { 0 };
-            slot.share_weight = 1;
+            slot.share.value = if hit { SHARE_ONE } else { 0 };
+            slot.share.weight = 1;
             slot.cpu_uncharged = weight;
             let charged = clock::charge(slot, &experiment, required);
             required = self.charged(id, charged, &experiment, required, now);
         } else {
-            clock::observe(&mut self.slots[id], hit, weight, &experiment);
+            if matches!(self.rules.charging, Charging::Fluid | Charging::Places) {
+                stretch::observe(&mut self.slots[id], hit, weight, &experiment);
+            }
             self.asides[id].stretch.observe(hit, weight, experiment.period_ns);
             required = self.charge(id, &experiment, required, now, End::Open);
         }
@@ -63,7 +66,7 @@ impl Profiler {
     }
 
     /// A thread loses its CPU.
-    pub fn leaves(&mut self, id: Id, runnable: bool, cpu: usize, now: Ns) {
+    pub fn leaves(&mut self, id: Id, runnable: bool, cpu: usize, site: u64, now: Ns) {
         let experiment = self.experiment();
         let mut required = self.catch_up(id, &experiment, now);
         if self.targets[id].paying == 0 {
@@ -79,6 +82,9 @@ impl Profiler {
         } else {
             slot.blocked_at = now;
             slot.ready_at = 0;
+            if self.targets[id].paying == 0 {
+                self.begin_stretch(id, site, false);
+            }
         }
     }
 
@@ -86,13 +92,11 @@ impl Profiler {
     pub fn gets(&mut self, id: Id, cpu: usize, now: Ns) -> bool {
         let experiment = self.experiment();
         let paying = self.targets[id].paying != 0;
-        let slot = &mut self.slots[id];
-        slot.on_cpu_since = now;
+        let slot = &self.slots[id];
         let ready_at = if slot.ready_at == 0 { now } else { slot.ready_at };
-        slot.ready_at = 0;
-        self.totals.queued += now - ready_at;
-        clock::book_wait(slot, &self.targets[id], &experiment, now - ready_at);
         let resumes = slot.blocked_at != 0 && !paying;
+        // What a payer has slept it will book itself.
+        let slept = if paying && slot.blocked_at != 0 { ready_at.saturating_sub(slot.blocked_at) } else { 0 };
         // Whatever it absorbs on the way back, its virtual clock stands still at most.
         let left_at =
             if slot.blocked_at == 0 { ready_at } else { slot.blocked_at.max(experiment.started_ns) };
@@ -102,15 +106,7 @@ impl Profiler {
         if woken && !paying && slot.woken_epoch == experiment.epoch {
             most = most.min(slot.woken_local + (now - slot.woken_at));
         }
-        if woken && paying {
-            slot.woken_at = 0;
-        } else if woken {
-            self.woken(id, &experiment, now);
-        }
-        let slot = &mut self.slots[id];
-        // What a payer has slept it will book itself.
-        let slept = if paying && slot.blocked_at != 0 { ready_at.saturating_sub(slot.blocked_at) } else { 0 };
-        slot.blocked_at = 0;
+        self.back(id, &experiment, now);
         if resumes && (self.rules.cpu_edge == CpuEdge::Clock || self.rules.pay_at_wake) {
             self.enter_epoch(id, &experiment, now);
             let required = self.required();
@@ -124,39 +120,50 @@ impl Profiler {
         self.rules.pay_at_wake && resumes && experiment.running && self.ask(id, required, now)
     }
 
-    /// What comes along with a wake-up.
-    fn woken(&mut self, id: Id, experiment: &Experiment, now: Ns) {
-        self.enter_epoch(id, experiment, now);
-        let required = self.required();
-        let slot = &mut self.slots[id];
-        let waker = i128::from(slot.woken_at) - i128::from(slot.woken_local);
-        let of_now = slot.woken_epoch == experiment.epoch;
-        let plain = Experiment { wake_latency_ns: 0, ..*experiment };
-        match self.rules.wake {
-            Wake::Nothing => slot.woken_at = 0,
-            Wake::Max => self.totals.inherited += clock::apply_wake(slot, &plain, required, now),
-            Wake::Product => self.totals.inherited += clock::apply_wake(slot, experiment, required, now),
+    /// What comes now is another stretch.
+    fn begin_stretch(&mut self, id: Id, site: u64, woke: bool) {
+        if self.rules.charging == Charging::Places {
+            stretch::begin(&mut self.slots[id], stretch::place(site, 0, woke));
         }
-        let late = waker - (i128::from(now) - i128::from(absorbed(slot)));
+    }
+
+    /// It is back: what comes along with a wake-up.
+    fn back(&mut self, id: Id, experiment: &Experiment, now: Ns) {
+        let required = self.required();
+        let (slot, target) = (&mut self.slots[id], &self.targets[id]);
+        if self.rules.wake == Wake::Nothing {
+            slot.woken_at = 0;
+        }
+        let latency = if self.rules.wake == Wake::Max { 0 } else { experiment.wake_latency_ns };
+        let waker = (slot.woken_at != 0 && target.paying == 0 && slot.woken_epoch == experiment.epoch)
+            .then(|| i128::from(slot.woken_at) - i128::from(slot.woken_local));
+        let entered = slot.epoch != experiment.epoch;
+        let rule = Experiment { wake_latency_ns: latency, ..*experiment };
+        let began = clock::get_cpu(slot, target, &rule, required, now);
+        self.totals.queued += began.waited;
+        self.totals.inherited += began.inherited;
+        let late = waker.map_or(0, |waker| waker - (i128::from(now) - i128::from(absorbed(slot))));
+        if entered && slot.epoch == experiment.epoch {
+            self.forget(id);
+        }
         if let Some(audit) = &mut self.audit
-            && of_now
             && late > 0
-            && self.rules.wake != Wake::Nothing
         {
             audit.broken.push(format!("{now}: thread {id} is {late} ns before its waker"));
         }
     }
 
     /// A thread is woken: by another one, or (`None`) by an interrupt.
-    pub fn waking(&mut self, waker: Option<Id>, woken: Id, now: Ns) {
+    pub fn waking(&mut self, waker: Option<(Id, u64)>, woken: Id, now: Ns) {
         self.slots[woken].ready_at = now;
-        let Some(waker) = waker else {
+        let Some((waker, site)) = waker else {
             self.slots[woken].woken_at = 0;
             return;
         };
         let experiment = self.experiment();
         let required = self.catch_up(waker, &experiment, now);
         self.charge(waker, &experiment, required, now, End::Wakes);
+        self.begin_stretch(waker, site, true);
         let local = absorbed(&self.slots[waker]);
         let slot = &mut self.slots[woken];
         slot.woken_local = local;
@@ -181,11 +188,11 @@ impl Profiler {
         let required = self.catch_up(id, &experiment, now);
         match self.rules.charging {
             Charging::Lumped => {}
-            Charging::Fluid => {
+            Charging::Fluid | Charging::Places => {
                 let charged = clock::charge_exit(&mut self.slots[id], &experiment, required);
                 self.charged(id, charged, &experiment, required, now);
             }
-            Charging::Stretches | Charging::Exact => {
+            Charging::Kinds | Charging::Exact => {
                 self.charge(id, &experiment, required, now, End::Stops);
             }
         }

@@ -1,7 +1,10 @@
 //! The profiler's state in the kernel, and what every event begins with: coz-ebpf's `thread`.
 
 use coz_common::abi::{Control, KernelSlot, STATE_IDLE, STATE_RUNNING, TargetSlot};
-use coz_common::clock::{self, Experiment, SHARE_ONE, TaggedDelay, absorbed, debt};
+use coz_common::clock::{self, Experiment, TaggedDelay, absorbed, debt};
+use coz_common::stretch::SHARE_ONE;
+
+use coz_user::kernel::standing::standing_of;
 
 use super::machine::Machine;
 use super::program::HOT;
@@ -34,7 +37,7 @@ pub struct Totals {
 pub(super) struct Aside {
     /// The line's true time since it was last charged: for [`Charging::Exact`].
     pub line: Ns,
-    /// For [`Charging::Stretches`].
+    /// For [`Charging::Kinds`].
     pub stretch: Stretch,
     /// Up to when its samples stand for it: for `Weighing::Period`.
     pub counted_to: Ns,
@@ -134,13 +137,20 @@ impl Profiler {
         debt(slot, self.required()).saturating_sub(self.targets[id].paid.wrapping_sub(slot.paid_seen))
     }
 
-    /// What a thread has absorbed in this epoch, nanoseconds.
-    pub fn absorbed(&self, id: Id) -> u64 {
+    /// What a thread has absorbed in this epoch, as the controller sees it at its end, and its visits in it.
+    pub fn standing(&self, id: Id, now: Ns) -> (u64, u64) {
         let slot = &self.slots[id];
         if slot.epoch != self.control.epoch {
-            return self.required();
+            return (0, 0);
         }
-        absorbed(slot) + self.targets[id].paid.wrapping_sub(slot.paid_seen)
+        (standing_of(slot, self.targets[id].paid, self.required(), now), u64::from(slot.visits))
+    }
+
+    /// A visit of the progress point.
+    pub fn visit(&mut self, id: Id) {
+        if self.slots[id].epoch == self.control.epoch {
+            self.slots[id].visits += 1;
+        }
     }
 
     /// A thread joins the set.
@@ -171,10 +181,15 @@ impl Profiler {
     pub fn enter_epoch(&mut self, id: Id, experiment: &Experiment, now: Ns) -> bool {
         let entered = clock::enter_epoch(&mut self.slots[id], &self.targets[id], experiment, now);
         if entered {
-            self.asides[id].stretch.forget();
-            self.asides[id].private = 0;
+            self.forget(id);
         }
         entered
+    }
+
+    /// Another experiment, for this thread.
+    pub fn forget(&mut self, id: Id) {
+        self.asides[id].stretch.forget();
+        self.asides[id].private = 0;
     }
 
     pub fn catch_up(&mut self, id: Id, experiment: &Experiment, now: Ns) -> u64 {
@@ -196,17 +211,17 @@ impl Profiler {
         // The variants hand the very function a time all of which is the line's.
         let all = match self.rules.charging {
             Charging::Lumped => return required,
-            Charging::Fluid => None,
+            Charging::Fluid | Charging::Places => None,
             Charging::Exact => Some(std::mem::take(&mut aside.line)),
-            Charging::Stretches if experiment.running => {
+            Charging::Kinds if experiment.running => {
                 Some(aside.stretch.take(slot.cpu_uncharged, end, experiment.period_ns))
             }
-            Charging::Stretches => return required,
+            Charging::Kinds => return required,
         };
         if let Some(line) = all {
             slot.cpu_uncharged = line;
-            slot.share = SHARE_ONE;
-            slot.share_weight = 1;
+            slot.share.value = SHARE_ONE;
+            slot.share.weight = 1;
         }
         let charged = clock::charge(slot, experiment, required);
         self.charged(id, charged, experiment, required, now)

@@ -117,6 +117,30 @@ pub(super) enum Step {
     Pop(usize),
 }
 
+impl Step {
+    /// A number for its kind: all mutexes are locked by the same code. Two that wait in different places of a
+    /// function have as many numbers, two that wait in the same have one.
+    pub(super) fn site(&self) -> u64 {
+        match self {
+            Self::Op(Op::Lock(_)) => 1,
+            Self::Op(Op::Unlock(_)) => 2,
+            Self::Op(Op::Meet(_)) => 3,
+            Self::Op(Op::Read(_)) => 4,
+            Self::Op(Op::EndRead(_)) => 5,
+            Self::Op(Op::Write(_)) => 6,
+            Self::Op(Op::EndWrite(_)) => 7,
+            Self::Op(Op::Send(_)) => 8,
+            Self::Op(Op::Receive(_)) => 9,
+            Self::Op(Op::Sleep(_) | Op::Io(..)) => 10,
+            Self::Op(Op::Spawn(_)) => 11,
+            Self::Op(Op::Join) => 12,
+            Self::AwaitRoom(_) | Self::AwaitItem(_) => 13,
+            Self::Push(_) | Self::Pop(_) => 14,
+            Self::Op(_) | Self::Set(..) | Self::Again(..) => 15,
+        }
+    }
+}
+
 /// What a program consists of.
 #[derive(Clone, Debug, Default)]
 pub struct Program {

@@ -7,10 +7,12 @@ use super::{Ns, S, US};
 pub enum Charging {
     /// A whole sample's delay at the sample that hits.
     Lumped,
-    /// Little by little, at the running share of hits: [`coz_common::clock::charge`].
+    /// Little by little, at the running share of hits among all the thread's samples.
     Fluid,
-    /// Fluid, with a share for each kind of stretch between two events.
-    Stretches,
+    /// Fluid, with a share for each place that a stretch begins at: [`coz_common::stretch`].
+    Places,
+    /// Fluid, with a share for each of six kinds of stretches: `stretch.rs`.
+    Kinds,
     /// What the line has really used, to the nanosecond: what no sampling can know. Shows the part of an error that is
     /// not the charging's.
     Exact,
@@ -71,7 +73,7 @@ impl Default for Rules {
     /// As in the product.
     fn default() -> Self {
         Self {
-            charging: Charging::Fluid,
+            charging: Charging::Places,
             weighing: Weighing::CpuTime,
             wake: Wake::Product,
             cpu_edge: CpuEdge::Owes,
@@ -87,11 +89,6 @@ impl Rules {
     /// As proposed.
     #[must_use]
     pub fn proposed() -> Self {
-        Self {
-            charging: Charging::Stretches,
-            cpu_edge: CpuEdge::Clock,
-            weighing: Weighing::Period,
-            ..Self::default()
-        }
+        Self { cpu_edge: CpuEdge::Clock, weighing: Weighing::Period, ..Self::default() }
     }
 }

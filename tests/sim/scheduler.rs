@@ -138,7 +138,7 @@ impl World<'_> {
                 State::Dead => self.dead.push(id),
                 _ => {
                     if let Some(profiler) = &mut self.profiler {
-                        profiler.leaves(id, state == State::Ready, cpu, now);
+                        profiler.leaves(id, state == State::Ready, cpu, self.threads[id].site, now);
                     }
                 }
             }
@@ -202,7 +202,7 @@ impl World<'_> {
         }
         let now = self.now;
         if let Some(profiler) = &mut self.profiler {
-            profiler.waking(waker, id, now);
+            profiler.waking(waker.map(|waker| (waker, self.threads[waker].site)), id, now);
         }
         // An interrupt has woken the CPU already.
         let latency = if waker.is_some() { self.machine.wake_latency } else { self.machine.switch };

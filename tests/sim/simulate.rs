@@ -18,8 +18,8 @@ usage: simulate [SHAPE...] [OPTION...]
   --rate HZ           samples a second of each CPU (997)
   --jitter US         by how much a sampling period differs at most (0)
   --threshold US      debt from which a thread is asked to pay (250)
-  --lumped | --fluid | --stretches | --exact
-                      how the line's time is charged (fluid); exact: as no sampling can
+  --lumped | --fluid | --places | --kinds | --exact
+                      how the line's time is charged (places); exact: as no sampling can
   --weigh-period      a sample stands for a period, not for the CPU time since the last one
   --wake none|max|product      what goes along with a wake-up (product)
   --edge owes|clock   what goes along with a CPU (owes)
@@ -82,7 +82,8 @@ fn parse(arguments: &[String]) -> Result<Options, String> {
             "--fluid" => rules.charging = Charging::Fluid,
             "--exact" => rules.charging = Charging::Exact,
             "--weigh-period" => rules.weighing = Weighing::Period,
-            "--stretches" => rules.charging = Charging::Stretches,
+            "--places" => rules.charging = Charging::Places,
+            "--kinds" => rules.charging = Charging::Kinds,
             "--proposed" => *rules = Rules { threshold: rules.threshold, ..Rules::proposed() },
             "--pay-at-wake" => rules.pay_at_wake = true,
             "--exit-first" => machine.exit_first = true,

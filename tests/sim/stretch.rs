@@ -5,7 +5,7 @@
 //! whether they began with a wake-up that the thread made, and by how they end, and the line's share is kept for each
 //! of the six kinds. A line inside a lock is then charged there and not, smeared, outside too.
 
-use coz_common::clock::{SHARE_ONE, SHARE_WINDOW};
+use coz_common::stretch::{SHARE_ONE, SHARE_WINDOW};
 
 use super::Ns;
 

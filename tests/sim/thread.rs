@@ -47,6 +47,8 @@ pub(super) enum State {
 pub(super) struct Thread {
     pub body: usize,
     pub at: usize,
+    /// The kind of the step that it is in, which stands for its place in the code.
+    pub site: u64,
     /// How far it is within a step of the script.
     pub stage: u8,
     pub counters: Vec<u64>,
@@ -78,6 +80,7 @@ impl Thread {
         Self {
             body,
             at: 0,
+            site: 0,
             stage: 0,
             counters: vec![0; counters],
             state: State::Blocked,

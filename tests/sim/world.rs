@@ -277,13 +277,13 @@ impl<'a> World<'a> {
             .collect()
     }
 
-    /// What each thread has absorbed, and how often it has visited the progress point.
+    /// What each thread has absorbed in the experiment, and how often it has visited the progress point in it.
     #[must_use]
-    pub fn absorbed(&self) -> Vec<(Ns, u64)> {
+    pub fn standing(&self) -> Vec<(Ns, u64)> {
         let Some(profiler) = &self.profiler else { return Vec::new() };
         (0..self.threads.len())
             .filter(|&id| self.threads[id].state != State::Dead)
-            .map(|id| (profiler.absorbed(id), self.visits_of[id]))
+            .map(|id| profiler.standing(id, self.now))
             .collect()
     }
 
