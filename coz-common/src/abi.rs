@@ -116,8 +116,8 @@ pub struct KernelSlot {
     pub share: Share,
     /// When the thread last got its CPU; 0 while it has none.
     pub on_cpu_since: u64,
-    /// CPU time since the thread's last sample, up to `on_cpu_since`.
-    pub cpu_unsampled: u64,
+    /// Up to when its samples stand for it: the time of the last one, put forward by what it has paid since.
+    pub counted_to: u64,
     /// CPU time since it was last charged, up to `on_cpu_since`.
     pub cpu_uncharged: u64,
     /// When it blocked; 0 while it runs or waits for a CPU only.
@@ -194,8 +194,6 @@ impl KernelSlot {
 
 /// Bits of [`KernelSlot::flags`].
 pub mod flags {
-    /// The thread has been sampled at least once.
-    pub const SAMPLED: u32 = 1;
     /// The thread is paying; kept by the kernel from `TargetSlot::paying` at switches.
     pub const PAYING: u32 = 2;
     /// The thread is on its way out: its memory is gone, it has no call chain any more.

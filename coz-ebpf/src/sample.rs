@@ -42,7 +42,7 @@ pub fn try_sample(ctx: &PerfEventContext) -> Option<()> {
     if !user_mode {
         count(Stat::InKernel, 1);
     }
-    let weight = clock::take_sample_weight(thread.slot, &experiment);
+    let weight = clock::take_sample_weight(thread.slot, &experiment, now);
     // SAFETY: a pointer into the map; the controller replaces entries as a whole.
     let process = unsafe { &*PROCESSES.get_ptr((both >> 32) as u32)? };
     let line = lines::of_chain(ctx, process, weight);

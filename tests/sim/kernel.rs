@@ -9,7 +9,7 @@ use super::Ns;
 use super::cpu_edge::Arrival;
 use super::profiler::{CpuClock, Profiler};
 use super::program::Line;
-use super::rules::{Charging, CpuEdge, Wake, Weighing};
+use super::rules::{Charging, CpuEdge, Wake};
 use super::stretch::End;
 use super::sync::Id;
 
@@ -21,7 +21,7 @@ impl Profiler {
         if self.targets[id].paying != 0 {
             return false;
         }
-        let weight = self.weight(id, &experiment, now);
+        let weight = clock::take_sample_weight(&mut self.slots[id], &experiment, now);
         if !experiment.running {
             return false;
         }
@@ -41,16 +41,6 @@ impl Profiler {
             required = self.charge(id, &experiment, required, now, End::Open);
         }
         user && now < self.control.deadline_ns && self.ask(id, required, now)
-    }
-
-    fn weight(&mut self, id: Id, experiment: &Experiment, now: Ns) -> Ns {
-        let since = now.saturating_sub(self.asides[id].counted_to);
-        self.asides[id].counted_to = now;
-        let cpu = clock::take_sample_weight(&mut self.slots[id], experiment);
-        match self.rules.weighing {
-            Weighing::CpuTime => cpu,
-            Weighing::Period => since.min(experiment.period_ns),
-        }
     }
 
     /// Asks a thread to pay, if it owes enough.

@@ -39,8 +39,6 @@ pub(super) struct Aside {
     pub line: Ns,
     /// For [`Charging::Kinds`].
     pub stretch: Stretch,
-    /// Up to when its samples stand for it: for `Weighing::Period`.
-    pub counted_to: Ns,
     /// What it owes for waits that nobody of the set has ended: for `CpuEdge::Clock`.
     pub private: Ns,
 }
@@ -200,7 +198,6 @@ impl Profiler {
         let (slot, target) = (&mut self.slots[id], &self.targets[id]);
         let paid = clock::fold_payment(slot, target, required, longest).unwrap_or(0);
         self.totals.paid += paid;
-        self.asides[id].counted_to += paid;
         self.check(id, now, if entered { i128::MAX } else { 0 });
         required
     }

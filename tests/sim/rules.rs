@@ -18,15 +18,6 @@ pub enum Charging {
     Exact,
 }
 
-/// What a sample stands for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Weighing {
-    /// The CPU time since the thread's last sample: [`coz_common::clock::take_sample_weight`].
-    CpuTime,
-    /// A period, or less if the thread was last sampled less than a period ago, what it has paid since left out.
-    Period,
-}
-
 /// What a woken thread inherits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wake {
@@ -53,8 +44,6 @@ pub enum CpuEdge {
 pub struct Rules {
     /// How the line's time is charged.
     pub charging: Charging,
-    /// What a sample stands for.
-    pub weighing: Weighing,
     /// What goes along with a wake-up.
     pub wake: Wake,
     /// What goes along with a CPU.
@@ -74,7 +63,6 @@ impl Default for Rules {
     fn default() -> Self {
         Self {
             charging: Charging::Places,
-            weighing: Weighing::CpuTime,
             wake: Wake::Product,
             cpu_edge: CpuEdge::Owes,
             threshold: 250 * US,
@@ -89,6 +77,6 @@ impl Rules {
     /// As proposed.
     #[must_use]
     pub fn proposed() -> Self {
-        Self { cpu_edge: CpuEdge::Clock, weighing: Weighing::Period, ..Self::default() }
+        Self { cpu_edge: CpuEdge::Clock, ..Self::default() }
     }
 }

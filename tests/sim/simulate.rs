@@ -5,7 +5,7 @@ use std::thread;
 
 use coz_tests::sim::judge::{Effort, Judgement, judge};
 use coz_tests::sim::machine::Machine;
-use coz_tests::sim::rules::{Charging, CpuEdge, Rules, Wake, Weighing};
+use coz_tests::sim::rules::{Charging, CpuEdge, Rules, Wake};
 use coz_tests::sim::shapes::{Shape, shapes};
 use coz_tests::sim::{S, US};
 
@@ -81,7 +81,6 @@ fn parse(arguments: &[String]) -> Result<Options, String> {
             "--lumped" => rules.charging = Charging::Lumped,
             "--fluid" => rules.charging = Charging::Fluid,
             "--exact" => rules.charging = Charging::Exact,
-            "--weigh-period" => rules.weighing = Weighing::Period,
             "--places" => rules.charging = Charging::Places,
             "--kinds" => rules.charging = Charging::Kinds,
             "--proposed" => *rules = Rules { threshold: rules.threshold, ..Rules::proposed() },

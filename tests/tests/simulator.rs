@@ -4,7 +4,7 @@ use coz_tests::sim::judge::{Effort, judge};
 use coz_tests::sim::machine::Machine;
 use coz_tests::sim::program::Op::{Cpu, Get, Lock, Meet, Progress, Put, Receive, Send, Sleep, Unlock};
 use coz_tests::sim::program::{Fairness, HOT, OTHER, Op, Program, Span, Waiting};
-use coz_tests::sim::rules::{Charging, Rules, Weighing};
+use coz_tests::sim::rules::{Charging, Rules};
 use coz_tests::sim::shapes::shapes;
 use coz_tests::sim::{MS, Ns, S, US, World};
 use proptest::prelude::*;
@@ -324,7 +324,7 @@ fn every_way_of_charging_charges_the_same_in_all() {
     }
     let machine = free(2);
     for charging in [Charging::Fluid, Charging::Places, Charging::Kinds, Charging::Exact] {
-        let rules = Rules { charging, weighing: Weighing::Period, period: S / 1382, ..Rules::default() };
+        let rules = Rules { charging, period: S / 1382, ..Rules::default() };
         let mut world = World::profiled(&program, &machine, &rules, 5);
         world.run_until(20 * MS);
         world.begin(500);

@@ -164,12 +164,15 @@ fn waiting_for_a_cpu_is_no_payment_but_waking_up_is() {
 }
 
 #[test]
-fn a_first_sample_weighs_a_period() {
+fn a_sample_weighs_a_period_less_what_was_paid() {
     let mut t = thread();
-    t.cpu_unsampled = 3;
-    assert_eq!(take_sample_weight(&mut t, &experiment(0)), 1_000_000);
-    t.cpu_unsampled = 250_000;
-    assert_eq!(take_sample_weight(&mut t, &experiment(0)), 250_000);
+    assert_eq!(take_sample_weight(&mut t, &experiment(0), 9_000_000), 1_000_000, "the first one");
+    assert_eq!(take_sample_weight(&mut t, &experiment(0), 12_000_000), 1_000_000, "it may have waited");
+    assert_eq!(take_sample_weight(&mut t, &experiment(0), 12_600_000), 600_000, "it has come to another CPU");
+    let target = TargetSlot { paid: 700_000, ..TargetSlot::default() };
+    fold_payment(&mut t, &target, 1_000_000, 1_000_000);
+    assert_eq!(take_sample_weight(&mut t, &experiment(0), 13_600_000), 300_000);
+    assert_eq!(take_sample_weight(&mut t, &experiment(0), 14_600_000), 1_000_000);
 }
 
 #[test]
