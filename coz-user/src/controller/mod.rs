@@ -6,6 +6,7 @@ mod clockwork;
 mod ending;
 mod family;
 mod fixed;
+mod following;
 mod health;
 mod output;
 mod points;
@@ -15,6 +16,7 @@ mod registrar;
 mod session;
 mod setup;
 mod signals;
+mod startup;
 mod voice;
 
 pub use session::run;
