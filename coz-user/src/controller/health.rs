@@ -108,6 +108,11 @@ pub fn health(stats: &Stats, facts: Facts) -> Health {
         sampling_ns: samples * facts.sample_cost.0,
         delay_ns: facts.delay.0,
         probe_ns: facts.visits * VISIT_COST,
+        cpu_ns: stats.get(Stat::CpuNs),
+        out_of_scope: stats.get(Stat::OutOfScope),
+        throttled_ns: 0,
+        quota_periods: (0, 0),
+        threads: Vec::new(),
         warnings,
         notices: facts.notices,
     }

@@ -14,6 +14,14 @@ pub struct Interval {
     pub high: f64,
 }
 
+impl Interval {
+    /// The same, reaching further down by so much.
+    #[must_use]
+    pub fn reaching_down(self, by: f64) -> Self {
+        Self { low: self.low - by, ..self }
+    }
+}
+
 /// The 95 % interval of `replicates` around `value`, widened for `freedom`.
 #[must_use]
 pub fn interval(value: f64, mut replicates: Vec<f64>, freedom: f64) -> Option<Interval> {

@@ -1,6 +1,6 @@
 //! Programs with a known answer, and the profiles that they would give.
 
-use super::Settings;
+use super::{Settings, student::normal};
 use crate::experiment::record::{
     Experiment, Health, PointDelta, PointKind, PointSpec, Profile, Recorded, Runtime, Samples, Startup,
     ThroughputPoint,
@@ -27,6 +27,8 @@ pub(crate) struct Program {
     pub(crate) noise: f64,
     /// Share of experiments that go wrong, by 20 to 60 points.
     pub(crate) mishaps: f64,
+    /// By which share the machine's speed wanders to both sides, in half a minute there and back.
+    pub(crate) drift: f64,
     /// Length of an experiment, seconds of wall time.
     pub(crate) experiment: f64,
 }
@@ -47,7 +49,7 @@ impl Program {
     /// One phase.
     pub(crate) fn steady(seconds: f64, lines: Vec<SimulatedLine>) -> Self {
         let phases = vec![Phase { seconds, visit: 2e-3, lines }];
-        Self { phases, noise: 0.02, mishaps: 0.0, experiment: 0.3 }
+        Self { phases, noise: 0.02, mishaps: 0.0, drift: 0.0, experiment: 0.3 }
     }
 
     /// What a real speedup of the line would bring to the whole run.
@@ -82,7 +84,8 @@ impl Program {
                 let whole = progress * stretch >= self.experiment * 0.999;
                 let mut within = vec![0; count];
                 sample(&mut rng, phase, progress, &mut within);
-                let mut rate = 1.0 + self.noise * normal(&mut rng);
+                let wandered = 1.0 + self.drift * (wall / 30.0 * std::f64::consts::TAU).sin();
+                let mut rate = wandered * (1.0 + self.noise * normal(&mut rng));
                 if rng.random::<f64>() < self.mishaps {
                     rate *= rng.random_range(0.4..0.8);
                 }
@@ -145,7 +148,7 @@ impl Program {
             experiments,
             samples: samples.collect(),
             runtime: Some(Runtime { time: (wall * 1e9) as u64, health }),
-            truncated: false,
+            ..Profile::default()
         }
     }
 }
@@ -167,11 +170,6 @@ fn sample(rng: &mut ChaCha8Rng, phase: &Phase, seconds: f64, counts: &mut [u64])
     for (count, line) in counts.iter_mut().zip(&phase.lines) {
         *count += poisson(rng, line.0 * seconds / SAMPLE);
     }
-}
-
-pub(crate) fn normal(rng: &mut ChaCha8Rng) -> f64 {
-    let radius = (-2.0 * (1.0 - rng.random::<f64>()).ln()).sqrt();
-    radius * (std::f64::consts::TAU * rng.random::<f64>()).cos()
 }
 
 fn poisson(rng: &mut ChaCha8Rng, mean: f64) -> u64 {
