@@ -3,6 +3,7 @@
 
 mod attribution;
 mod clockwork;
+mod debts;
 mod ending;
 mod family;
 mod fixed;
@@ -11,11 +12,13 @@ mod health;
 mod output;
 mod points;
 mod progress;
+mod quota;
 mod recorder;
 mod registrar;
 mod session;
 mod setup;
 mod signals;
+mod spending;
 mod startup;
 mod voice;
 

@@ -4,17 +4,20 @@ use std::{collections::VecDeque, time::Duration};
 
 use anyhow::{Context, Result};
 use aya::maps::{MapData, RingBuf};
-use coz_common::units::Nanos;
+use coz_common::units::{LineId, Nanos};
 use tokio::{io::unix::AsyncFd, time::Instant};
 
 use super::{
     clockwork::{Counts, snapshot},
+    debts::Debts,
     family::Family,
     health::MachineTime,
     progress::Progress,
+    quota::Quotas,
     recorder::Recorder,
     setup::{self, Ready},
     signals::Signals,
+    spending::Spending,
     startup::startup,
     voice::Voice,
 };
@@ -83,6 +86,9 @@ pub(super) struct Session {
     pub(super) released: Nanos,
     pub(super) startup: Nanos,
     pub(super) machine_time: MachineTime,
+    pub(super) quotas: Quotas,
+    pub(super) debts: Debts,
+    pub(super) spending: Spending,
 }
 
 impl Session {
@@ -120,6 +126,8 @@ impl Session {
         let signals = Signals::listen()?;
         let running = suspended.release().map_err(setup::launch_failure)?;
         let released = now();
+        let quotas = Quotas::of(running.pid());
+        let spending = Spending::new(config.until);
         let file = ready.output.take().context("the profile's file was not opened")?;
         let mut recorder = Recorder::new(file, began);
         recorder.startup(&startup(&config, &ready, seed, &machine_config))?;
@@ -150,6 +158,9 @@ impl Session {
             released,
             startup: released.since(began),
             machine_time,
+            quotas,
+            debts: Debts::default(),
+            spending,
         };
         session.check_file();
         Ok(session)
@@ -261,6 +272,7 @@ impl Session {
                 if self.delaying {
                     self.delaying = false;
                     self.counts.delayed_end(&self.ready.kernel, &self.ready.attribution, ended.wall());
+                    self.debts.ended(&self.ready.kernel, ended.epoch);
                 }
                 self.delay.0 += ended.delay.0;
                 self.unpaid.0 += ended.unpaid.0;
@@ -272,13 +284,33 @@ impl Session {
                     line = attribution.hottest(|line| total(line).samples);
                     ended.selected = total(line);
                 }
+                let location = attribution.lines().get(line).map(crate::symbols::Line::location);
                 self.recorder.experiment(&ended, line, attribution, points)?;
                 self.check_file();
+                self.spending.recorded(location.unwrap_or_default(), line);
+                return Ok(self.know(ended.line));
             }
             Action::SetTimer(at) => self.timer = Some(at),
             Action::Finish => self.finished = true,
         }
         Ok(None)
+    }
+
+    /// What the planner is to know after this line's experiment; at the end nothing any more.
+    fn know(&mut self, line: LineId) -> Option<Event> {
+        if !line.is_some() || self.finished {
+            return None;
+        }
+        let told = self.spending.look(self.recorder.kept(), now());
+        if told == Some(Event::Enough) {
+            let seconds = now().since(self.released).0 as f64 / 1e9;
+            let points = self.config.until.unwrap_or_default();
+            self.voice.mention(&format!(
+                "enough after {seconds:.1} s: the first line's effect at 50 % is known to within {points} points; the program \
+                 runs on undelayed"
+            ));
+        }
+        told
     }
 
     /// The file takes no more: the run goes on, and the report has it all.

@@ -38,5 +38,6 @@ pub(super) fn startup(config: &RunConfig, ready: &Ready, seed: u64, machine: &Ma
         min_speedups: config.view.min_speedups as u32,
         fixed: config.view.all || config.fixed.is_some(),
         end_to_end: config.end_to_end,
+        until: config.until,
     }
 }

@@ -28,6 +28,12 @@ pub struct Bootstrap<'a> {
     slopes: Vec<f64>,
 }
 
+struct Quick {
+    interval: Interval,
+    error: f64,
+    freedom: f64,
+}
+
 /// The trials of one speedup, and the replicates of their mean effect.
 #[derive(Debug, Default)]
 struct AtLevel {
@@ -53,18 +59,26 @@ impl<'a> Bootstrap<'a> {
         Self { raw, prepared, fit, straight, residuals, unpaid, levels, summary, slopes: Vec::new() }
     }
 
-    /// Half the width of the interval of the fitted effect at `speedup`, from the residuals alone; `None` where
-    /// there is none.
-    #[must_use]
-    pub fn half_width(&self, speedup: f64) -> Option<f64> {
-        if !self.fit.basis.reaches(speedup) {
+    /// The interval of a fit's effect at `speedup` from the residuals alone, without what was not paid, its standard
+    /// error and degrees of freedom: close to that of the replicates, and quickly had.
+    fn quick(&self, fit: &Fit, speedup: f64) -> Option<Quick> {
+        if !fit.basis.reaches(speedup) {
             return None;
         }
-        let (error, freedom) = self.residuals.as_ref()?.error(self.prepared, self.fit, speedup);
-        let effect = self.fit.effect(speedup);
         let correction = &self.prepared.correction;
+        let (error, freedom) = self.residuals.as_ref()?.error(self.prepared, fit, speedup);
+        let effect = fit.effect(speedup);
         let error = error.hypot(effect * correction.error) * correction.multiply;
-        Some(student::half_width(error, freedom) + 0.5 * self.unpaid.at(speedup) * correction.multiply)
+        let (value, half) = (effect * correction.multiply, student::half_width(error, freedom));
+        let interval = Interval { low: value - half, high: value + half };
+        Some(Quick { interval, error, freedom })
+    }
+
+    /// Half the width of the interval of the fitted effect at `speedup`; `None` where there is none.
+    #[must_use]
+    pub fn half_width(&self, speedup: f64) -> Option<f64> {
+        let Interval { low, high } = self.quick(self.fit, speedup)?.interval;
+        Some((high - low + self.unpaid.at(speedup) * self.prepared.correction.multiply) / 2.0)
     }
 
     /// Draws so many replicates.
@@ -136,6 +150,7 @@ impl<'a> Bootstrap<'a> {
         let level = |(speedup, values): &(f64, Vec<f64>)| {
             let effect = multiply * self.fit.effect(*speedup);
             let interval = interval::interval(effect, values.clone(), self.freedom(self.fit, *speedup))
+                .or_else(|| Some(self.quick(self.fit, *speedup)?.interval))
                 .map(|i| i.reaching_down(multiply * self.unpaid.at(*speedup)));
             Level {
                 permille: (speedup * 1000.0).round() as u32,
@@ -156,10 +171,14 @@ impl<'a> Bootstrap<'a> {
         let value = multiply * self.straight.beta[0];
         let freedom = self.freedom(self.straight, 1.0);
         let unpaid = multiply * self.unpaid.at(1.0);
-        let interval: Option<Interval> = interval::interval(value, self.slopes.clone(), freedom);
         // What was not paid may be all that there is of a gain.
         let sure = if value > 0.0 { (value - unpaid).max(0.0) } else { value };
-        let chance = interval.map(|_| interval::chance(sure, &self.slopes, freedom));
+        let (interval, chance) = match interval::interval(value, self.slopes.clone(), freedom) {
+            Some(interval) => (Some(interval), Some(interval::chance(sure, &self.slopes, freedom))),
+            None => self.quick(self.straight, 1.0).map_or((None, None), |quick| {
+                (Some(quick.interval), Some(student::chance(sure, quick.error, quick.freedom)))
+            }),
+        };
         let interval = interval.map(|i| i.reaching_down(unpaid));
         (Estimated { value, low: interval.map(|i| i.low), high: interval.map(|i| i.high) }, chance)
     }

@@ -9,6 +9,7 @@
 //!   is compared with, [`phase`] what it means for the whole run; [`prepare`] does all of this.
 //! * [`regression`] fits the curve, [`curve`] says what shape it may have; [`residuals`], [`bootstrap`],
 //!   [`interval`] and [`unpaid`] how sure it is.
+//! * [`standing`](mod@standing) is what the planner of the experiments wants to know.
 //! * [`verdict`] says what follows when many lines are looked at, [`rank`] which comes first; [`line`](mod@line) puts
 //!   everything together.
 
@@ -26,6 +27,7 @@ pub mod residuals;
 pub mod series;
 #[cfg(test)]
 pub(crate) mod simulate;
+pub mod standing;
 pub mod student;
 pub mod unpaid;
 pub mod verdict;

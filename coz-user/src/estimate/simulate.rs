@@ -11,6 +11,15 @@ use rand_chacha::ChaCha8Rng;
 /// CPU time per time, and the effect of a speedup.
 pub(crate) type SimulatedLine = (f64, fn(f64) -> f64);
 
+/// What the profiler knows while it runs.
+pub(crate) struct SoFar<'a> {
+    /// Seconds since the start.
+    pub(crate) wall: f64,
+    /// Of each line.
+    pub(crate) samples: &'a [u64],
+    pub(crate) experiments: &'a [Recorded],
+}
+
 /// A stretch of the program, in seconds of its undelayed time.
 #[derive(Clone, Debug)]
 pub(crate) struct Phase {
@@ -58,24 +67,37 @@ impl Program {
         self.phases.iter().map(|p| p.seconds / total * (p.lines[line].1)(speedup)).sum()
     }
 
-    /// Runs the program under the profiler.
+    /// Runs the program under the profiler, which draws lines in proportion to what they run, and speedups at random.
     pub(crate) fn profile(&self, seed: u64) -> Profile {
+        self.profile_with(seed, |rng, phase, _| {
+            let line = choose(rng, phase);
+            Some((line, if rng.random::<bool>() { 0 } else { 50 * rng.random_range(1..=20_u32) }))
+        })
+    }
+
+    /// Runs the program under the profiler; `next` chooses lines and speedups (thousandths), or that there were enough.
+    pub(crate) fn profile_with(
+        &self,
+        seed: u64,
+        mut next: impl FnMut(&mut ChaCha8Rng, &Phase, &SoFar<'_>) -> Option<(usize, u32)>,
+    ) -> Profile {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         let count = self.phases[0].lines.len();
         let (mut wall, mut undelayed) = (0.0_f64, 0.0_f64);
         let mut counts = vec![0_u64; count];
         let mut quiet = vec![0_u64; count];
         let mut experiments = Vec::new();
-        for phase in &self.phases {
+        'run: for phase in &self.phases {
             let mut left = phase.seconds;
             while left > 0.0 {
                 let mut idle = vec![0; count];
                 sample(&mut rng, phase, COOL_OFF, &mut idle);
+                (0..count).for_each(|i| counts[i] += idle[i]);
                 undelayed += COOL_OFF;
                 wall += COOL_OFF;
                 left -= COOL_OFF;
-                let line = choose(&mut rng, phase);
-                let permille = if rng.random::<bool>() { 0 } else { 50 * rng.random_range(1..=20_u32) };
+                let so_far = SoFar { wall, samples: &counts, experiments: &experiments };
+                let Some((line, permille)) = next(&mut rng, phase, &so_far) else { break 'run };
                 let s = f64::from(permille) / 1000.0;
                 let (share, effect) = phase.lines[line];
                 let remaining = 1.0 - effect(s);
@@ -95,7 +117,7 @@ impl Program {
                     (0..count).for_each(|i| quiet[i] += within[i]);
                 }
                 (0..count).for_each(|i| {
-                    counts[i] += idle[i] + within[i];
+                    counts[i] += within[i];
                     quiet[i] += idle[i];
                 });
                 let nanos = |seconds: f64| (seconds * 1e9) as u64;
@@ -153,7 +175,7 @@ impl Program {
     }
 }
 
-fn choose(rng: &mut ChaCha8Rng, phase: &Phase) -> usize {
+pub(crate) fn choose(rng: &mut ChaCha8Rng, phase: &Phase) -> usize {
     let total: f64 = phase.lines.iter().map(|l| l.0).sum();
     let mut at = rng.random::<f64>() * total;
     phase

@@ -27,6 +27,12 @@ pub fn half_width(error: f64, df: f64) -> f64 {
     Z * widening(df) * error
 }
 
+/// Two-sided probability of such a value if the truth were zero, from its standard error; 1 where there is none.
+#[must_use]
+pub fn chance(value: f64, error: f64, df: f64) -> f64 {
+    if error > 0.0 { p_value(value / error, df) } else { 1.0 }
+}
+
 /// A number from the standard normal distribution (Box and Muller, Annals of Mathematical Statistics 29, 1958).
 pub fn normal(rng: &mut impl rand::Rng) -> f64 {
     use rand::RngExt;

@@ -290,7 +290,8 @@ fn a_phased_line_has_an_interval_that_is_worth_something() {
     let program =
         Program { phases: vec![phase(0.98, all as fn(f64) -> f64), phase(0.0, none)], ..four_lines(1.0) };
     for seed in 0..5 {
-        let estimate = estimate(&program.profile(seed), &settings());
+        let (profile, _) = spending::until(&program, seed, 0.01, spending::How::Ours);
+        let estimate = estimate(&profile, &settings());
         let (level, truth) = (at(find(&estimate, 0), 500), program.truth(0, 0.5));
         let (low, high) = (level.low.unwrap(), level.high.unwrap());
         assert!((level.effect - truth).abs() < 0.04, "{level:?}");
@@ -356,3 +357,5 @@ fn what_was_not_paid_widens_the_interval_downwards() {
     let wider = before.low.unwrap() - after.low.unwrap();
     assert!((0.03..0.07).contains(&wider), "{wider}");
 }
+
+mod spending;

@@ -77,6 +77,9 @@ pub struct Startup {
     /// Every experiment is a run of the whole program.
     #[serde(skip_serializing_if = "is_false")]
     pub end_to_end: bool,
+    /// Half width, in percentage points, of the first line's interval at 50 % that ends the experiments (`--until`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub until: Option<f64>,
 }
 
 fn is_false(value: &bool) -> bool {
@@ -333,6 +336,9 @@ pub struct Health {
     pub throttled_ns: u64,
     /// Periods of that quota, and those of them in which it was stopped.
     pub quota_periods: (u64, u64),
+    /// When `--until` was reached, from the release of the program on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub enough_ns: Option<u64>,
     /// The threads that owed most: see [`ThreadDelay`].
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub threads: Vec<ThreadDelay>,

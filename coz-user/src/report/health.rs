@@ -25,7 +25,7 @@ pub enum Warning {
     Runqueue(f64),
     /// Share of the CPUs' time that the hypervisor took.
     Steal(f64),
-    /// Share of the time in which a CPU quota stopped the program.
+    /// Share of a CPU quota's periods in which it stopped the program.
     Throttled(f64),
     /// Share of the samples in code that can not be selected.
     OutOfScope(f64),
@@ -90,7 +90,7 @@ impl fmt::Display for Warning {
             ),
             Self::Throttled(share) => write!(
                 f,
-                "a CPU quota stopped the program for {} of the time{}: it decides how fast the program is, not the \
+                "a CPU quota stopped the program in {} of its periods{}: it decides how fast the program is, not the \
                  lines. Raise the quota (cpu.max of its control group), or run outside of it",
                 percent(share),
                 refusal(*share > refused::THROTTLED)
@@ -173,8 +173,8 @@ fn shares(profile: &Profile, runtime: &Runtime) -> Vec<Warning> {
     let cpu = if h.cpu_ns > 0 { h.cpu_ns as f64 } else { attributed };
     let mut warnings = Vec::new();
     warnings.extend(above(limits::RUNQUEUE, h.runqueue_share, 1.0).map(Warning::Runqueue));
-    warnings
-        .extend(above(limits::THROTTLED, h.throttled_ns as f64, runtime.time as f64).map(Warning::Throttled));
+    let (periods, throttled) = h.quota_periods;
+    warnings.extend(above(limits::THROTTLED, throttled as f64, periods as f64).map(Warning::Throttled));
     warnings.extend(above(limits::STEAL, h.steal_share, 1.0).map(Warning::Steal));
     let lost = samples + h.lost_samples as f64;
     warnings.extend(above(limits::LOST, h.lost_samples as f64, lost).map(Warning::LostSamples));
@@ -328,9 +328,9 @@ mod tests {
 
     #[test]
     fn a_cpu_quota() {
-        let little = only(|h| h.throttled_ns = 20_000_000);
-        assert!(little.contains("quota stopped the program for 2 %") && !refuses(&little), "{little}");
-        assert!(refuses(&only(|h| h.throttled_ns = 400_000_000)));
+        let little = only(|h| h.quota_periods = (100, 2));
+        assert!(little.contains("quota stopped the program in 2 %") && !refuses(&little), "{little}");
+        assert!(refuses(&only(|h| h.quota_periods = (100, 40))));
     }
 
     #[test]

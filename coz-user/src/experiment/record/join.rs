@@ -27,6 +27,7 @@ impl Runtime {
             out_of_scope,
             throttled_ns,
             quota_periods,
+            enough_ns,
             threads,
             warnings,
             notices,
@@ -58,6 +59,7 @@ impl Runtime {
             ours.runqueue_share = mean(ours.runqueue_share, runqueue_share);
             ours.steal_share = mean(ours.steal_share, steal_share);
         }
+        ours.enough_ns = enough_ns;
         ours.threads.extend(threads);
         for (words, more) in [(&mut ours.warnings, warnings), (&mut ours.notices, notices)] {
             for word in more {
