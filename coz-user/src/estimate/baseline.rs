@@ -158,10 +158,10 @@ mod tests {
     /// A baseline and a treatment each 300 ms, whose costs per visit are as `speed` says.
     fn pairs(n: usize, speed: impl Fn(usize) -> f64) -> Vec<Trial> {
         let trial = |i: usize| Trial {
-            permille: if i % 2 == 0 { 0 } else { 500 },
+            permille: if i.is_multiple_of(2) { 0 } else { 500 },
             cost: 3e8,
             exposure: 3e8,
-            visits: 3e8 / (1e6 * speed(i)) / if i % 2 == 0 { 1.0 } else { 0.75 },
+            visits: 3e8 / (1e6 * speed(i)) / if i.is_multiple_of(2) { 1.0 } else { 0.75 },
             at: i as f64 * 3e8,
             ..Trial::default()
         };

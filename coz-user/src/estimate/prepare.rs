@@ -79,7 +79,7 @@ mod tests {
     fn doses_make_experiments_of_both_phases_agree() {
         // The line is all there is in the first half, and absent in the second; sped up by half.
         let trial = |i: usize| {
-            let (hot, baseline) = (i < 20, i % 2 == 0);
+            let (hot, baseline) = (i < 20, i.is_multiple_of(2));
             let saved = if hot && !baseline { 0.5 } else { 0.0 };
             Trial {
                 permille: if baseline { 0 } else { 500 },

@@ -2,7 +2,7 @@
 
 use crate::{
     estimate::Estimate,
-    experiment::record::{Profile, Runtime},
+    experiment::record::{Granularity, Profile, Runtime},
 };
 use std::fmt;
 
@@ -37,6 +37,8 @@ pub enum Warning {
     Sampling(f64),
     /// Lines whose phase correction could not be believed.
     PhaseCapped(usize),
+    /// The largest share of the samples that any line has.
+    ThinLines(f64),
     /// As the profiler wrote it into the profile.
     Recorded(String),
 }
@@ -118,6 +120,12 @@ impl fmt::Display for Warning {
                 "{lines} lines ran at very different rates within and outside their experiments; their correction for \
                  phases was limited. Run longer"
             ),
+            Self::ThinLines(share) => write!(
+                f,
+                "no line has more than {:.1} % of the samples: with single lines there is little to gain and much to \
+                 measure. --granularity function (-g function) looks at whole functions",
+                100.0 * share
+            ),
             Self::Recorded(text) => f.write_str(&super::names::clean(text)),
         }
     }
@@ -162,6 +170,17 @@ const MIN_EXPERIMENTS: f64 = 5.0;
 fn above(limit: f64, part: f64, whole: f64) -> Option<f64> {
     let share = part / whole;
     (share.is_finite() && share > limit).then(|| share.min(1.0))
+}
+
+/// Where no line has this share of the samples, whole functions are the better question.
+const THIN: f64 = 0.03;
+
+/// The largest share of a line, where that is too little.
+fn thin_lines(profile: &Profile, estimate: &Estimate) -> Option<f64> {
+    let largest = estimate.samples.first()?.share;
+    let samples = profile.runtime.as_ref()?.health.samples;
+    let lines = profile.startup.granularity == Granularity::Line;
+    (lines && samples >= MIN_SAMPLES && largest > 0.0 && largest < THIN).then_some(largest)
 }
 
 /// What the shares of a run say that was long enough to have any.
@@ -227,6 +246,7 @@ pub fn warnings(profile: &Profile, estimate: &Estimate) -> Vec<Warning> {
         0 => {}
         lines => warnings.push(Warning::PhaseCapped(lines)),
     }
+    warnings.extend(thin_lines(profile, estimate).map(Warning::ThinLines));
     let recorded = profile.runtime.iter().flat_map(|r| r.health.warnings.iter().cloned());
     warnings.extend(recorded.map(Warning::Recorded));
     warnings
@@ -374,6 +394,26 @@ mod tests {
     }
 
     #[test]
+    fn lines_too_thin_to_be_worth_it() {
+        let with = |largest: u64| {
+            let mut profile = run(|_| ());
+            let line = |i: u64| Samples {
+                location: format!("a.c:{i}"),
+                count: if i == 0 { largest } else { 20 },
+                weight_ns: 1_000_000,
+                ..Samples::default()
+            };
+            profile.samples = (0..40).map(line).collect();
+            profile
+        };
+        assert!(said(&with(25))[0].contains("-g function"), "{:?}", said(&with(25)));
+        assert_eq!(said(&with(60)), [""; 0]);
+        let mut functions = with(25);
+        functions.startup.granularity = Granularity::Function;
+        assert_eq!(said(&functions), [""; 0], "functions it is already");
+    }
+
+    #[test]
     fn mishaps_and_phases_that_can_not_be_believed() {
         use crate::estimate::{Estimate, Line};
         let line = Line { experiments: 20, outliers: 3, phase_capped: true, ..Line::default() };
@@ -385,7 +425,7 @@ mod tests {
     #[test]
     fn shares_of_attributed_time_do_without_a_total() {
         let mut old = run(|h| (h.cpu_ns, h.sampling_ns) = (0, 100));
-        old.samples = vec![Samples { weight_ns: 1000, count: 10, ..Samples::default() }];
+        old.samples = vec![Samples { weight_ns: 1000, count: 1000, ..Samples::default() }];
         assert_eq!(said(&old).len(), 1, "10 % of what is attributed");
     }
 }

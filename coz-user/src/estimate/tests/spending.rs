@@ -3,7 +3,10 @@
 
 use coz_common::units::{LineId, Nanos, Speedup};
 
-use super::{super::simulate::choose, *};
+use super::{
+    super::simulate::{SimulatedLine, choose},
+    *,
+};
 use crate::{
     estimate::standing::standings,
     experiment::{
@@ -108,7 +111,7 @@ fn intervals_hold_when_the_run_ends_because_they_are_narrow() {
 
 /// A program of two dozen lines of which one is worth the trouble.
 fn many_lines() -> Program {
-    let mut lines: Vec<(f64, fn(f64) -> f64)> = vec![(0.5, half), (0.4, none), (0.3, none), (0.2, none)];
+    let mut lines: Vec<SimulatedLine> = vec![(0.5, half), (0.4, none), (0.3, none), (0.2, none)];
     lines.extend([(0.1, none as fn(f64) -> f64), (0.05, none)]);
     lines.extend([(0.003, none as fn(f64) -> f64); 18]);
     let mut program = Program::steady(200.0, lines);

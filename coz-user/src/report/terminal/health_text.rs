@@ -44,6 +44,12 @@ fn summary(report: &Report<'_>) -> Option<String> {
     if health.delay_ns > 0 {
         parts.push(format!("delays made the run {:.1} s longer", health.delay_ns as f64 / 1e9));
     }
+    if let Some((points, enough)) = report.profile.startup.until.zip(health.enough_ns) {
+        let seconds = enough as f64 / 1e9;
+        parts.push(format!(
+            "the first line's effect at 50 % was known to within {points} points after {seconds:.1} s"
+        ));
+    }
     let discarded: Vec<String> =
         report.estimate.discarded.iter().map(|(why, n)| format!("{n} {why}")).collect();
     if !discarded.is_empty() {
