@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 use super::config::{Color, Granularity, Sort};
-use super::validate::{parse_percent, parse_seconds};
+use super::validate::{parse_percent, parse_points, parse_seconds};
 
 const EXIT_CODES: &str = "\
 Exit codes of `run`: the program's own; 128+N if it died by signal N; 125 if coz-bpf failed, \
@@ -131,8 +131,8 @@ pub(super) struct MeasureArgs {
     /// Stop experimenting after so many seconds; the program runs on, undelayed
     #[arg(short, long, value_name = "SECS", value_parser = parse_seconds, help_heading = "Experiments")]
     pub duration: Option<coz_common::units::Nanos>,
-    /// Stop when the top line's effect at 50 % is known to within so many percentage points
-    #[arg(long, value_name = "POINTS", help_heading = "Experiments")]
+    /// Stop experimenting when the first line's effect at 50 % is known to within so many percentage points; the program runs on, undelayed
+    #[arg(long, value_name = "POINTS", value_parser = parse_points, conflicts_with = "end_to_end", help_heading = "Experiments")]
     pub until: Option<f64>,
     /// Repeat experiments on this line only (its baselines stay)
     #[arg(long, value_name = "FILE:LINE", conflicts_with = "fixed_function", help_heading = "Experiments")]

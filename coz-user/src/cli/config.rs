@@ -34,6 +34,8 @@ pub struct RunConfig {
     pub output: PathBuf,
     /// Stop experimenting after this time.
     pub duration: Option<Nanos>,
+    /// Stop experimenting when the first line's effect at 50 % is known to within so many points, above 0.
+    pub until: Option<f64>,
     /// The line or function to experiment on; `None`: lines are drawn.
     pub fixed: Option<Fixed>,
     /// Virtual speedups to draw from besides the baseline, which is half of the draws: ascending, each once,

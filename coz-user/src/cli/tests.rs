@@ -125,6 +125,15 @@ fn durations_are_seconds() {
 }
 
 #[test]
+fn until_is_a_number_of_points() {
+    assert_eq!(run(&["--until", "2.5", "p"]).until, Some(2.5));
+    for bad in ["0", "-1", "x", "nan", "101"] {
+        assert_eq!(refused(&["run", &format!("--until={bad}"), "p"]).0, 2, "{bad}");
+    }
+    assert_eq!(refused(&["run", "--until", "2", "--end-to-end", "p"]).0, 2);
+}
+
+#[test]
 fn options_before_and_after_the_command() {
     let expected = Talk { quiet: true, verbose: 0, color: Color::Never };
     assert!(
@@ -189,7 +198,6 @@ fn what_is_not_built_says_so() {
         &["run", "-L", "a,b", "p"],
         &["run", "--live", "p"],
         &["run", "--live=8080", "p"],
-        &["run", "--until", "2", "p"],
         &["run", "--max-overhead", "5", "p"],
         &["run", "--inclusive", "p"],
         &["run", "--end-to-end", "--runs", "3", "p"],

@@ -65,6 +65,7 @@ fn run(args: RunArgs, talk: Talk) -> Result<RunConfig, Exit> {
         end_to_end: m.end_to_end,
         output: m.output,
         duration: m.duration,
+        until: m.until,
         fixed,
         speedups: levels(m.fixed_speedup.map(|s| vec![s]).or(m.speedups)),
         seed: m.seed,
@@ -126,6 +127,14 @@ pub(super) fn parse_percent(text: &str) -> Result<Speedup, String> {
         // In range by now, and rounded: the conversion is exact.
         .and_then(|percent| Speedup::from_permille((percent * 10.0).round() as u32))
         .ok_or_else(|| "a percentage from 0 to 100 is needed".to_owned())
+}
+
+/// Percentage points, fractions allowed.
+pub(super) fn parse_points(text: &str) -> Result<f64, String> {
+    text.parse::<f64>()
+        .ok()
+        .filter(|points| *points > 0.0 && *points <= 100.0)
+        .ok_or_else(|| "a number of percentage points above 0 is needed".to_owned())
 }
 
 /// A stretch of time in seconds, fractions allowed.

@@ -2,7 +2,11 @@
 
 use coz_common::{abi::Stat, units::Nanos};
 
-use crate::{experiment::record::Health, kernel::control::Stats};
+use super::quota::Counts;
+use crate::{
+    experiment::record::{Health, ThreadDelay},
+    kernel::control::Stats,
+};
 
 /// CPU time of the whole machine, in ticks, from `/proc/stat`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -54,6 +58,12 @@ pub struct Facts {
     pub sample_cost: Nanos,
     /// Share of time stolen by the hypervisor.
     pub steal_share: f64,
+    /// What CPU quotas did to the program.
+    pub quota: Counts,
+    /// The threads that left most unpaid.
+    pub threads: Vec<ThreadDelay>,
+    /// When `--until` was reached, from the release of the program on.
+    pub enough: Option<Nanos>,
     /// Visits of uprobe points.
     pub visits: u64,
     /// Whether the shim is in the target.
@@ -108,6 +118,12 @@ pub fn health(stats: &Stats, facts: Facts) -> Health {
         sampling_ns: samples * facts.sample_cost.0,
         delay_ns: facts.delay.0,
         probe_ns: facts.visits * VISIT_COST,
+        cpu_ns: stats.get(Stat::CpuNs),
+        out_of_scope: stats.get(Stat::OutOfScope),
+        throttled_ns: facts.quota.throttled_ns,
+        quota_periods: (facts.quota.periods, facts.quota.throttled),
+        threads: facts.threads,
+        enough_ns: facts.enough.map(|enough| enough.0),
         warnings,
         notices: facts.notices,
     }

@@ -3,18 +3,23 @@
 
 mod attribution;
 mod clockwork;
+mod debts;
 mod ending;
 mod family;
 mod fixed;
+mod following;
 mod health;
 mod output;
 mod points;
 mod progress;
+mod quota;
 mod recorder;
 mod registrar;
 mod session;
 mod setup;
 mod signals;
+mod spending;
+mod startup;
 mod voice;
 
 pub use session::run;

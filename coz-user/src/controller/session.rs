@@ -1,29 +1,24 @@
 //! A run, from the release of the program to its report.
 
-use std::{
-    collections::VecDeque,
-    time::{Duration, SystemTime},
-};
+use std::{collections::VecDeque, time::Duration};
 
 use anyhow::{Context, Result};
 use aya::maps::{MapData, RingBuf};
-use coz_common::{
-    abi::{EVENT_EXEC, EVENT_EXIT, Event as KernelEvent, MAX_RANGES, Process, Range},
-    units::Nanos,
-};
+use coz_common::units::{LineId, Nanos};
 use tokio::{io::unix::AsyncFd, time::Instant};
 
 use super::{
-    attribution::ResolvedPage,
     clockwork::{Counts, snapshot},
+    debts::Debts,
     family::Family,
-    fixed,
     health::MachineTime,
     progress::Progress,
+    quota::Quotas,
     recorder::Recorder,
-    registrar::Registered,
     setup::{self, Ready},
     signals::Signals,
+    spending::Spending,
+    startup::startup,
     voice::Voice,
 };
 use crate::{
@@ -31,17 +26,13 @@ use crate::{
     experiment::{
         machine::{Action, Event, Machine, MachineConfig},
         plan::{self, Plan},
-        record::{self, Startup},
     },
     kernel::{
         KernelLog,
         control::{Trial, now},
         lines::TableSpace,
     },
-    target::{
-        launch::{Change, Running},
-        process,
-    },
+    target::launch::{Change, Running},
 };
 
 /// How often addresses that the kernel did not know are fetched while a program shows new code.
@@ -71,11 +62,11 @@ pub(super) struct Session {
     pub(super) config: RunConfig,
     pub(super) ready: Ready,
     pub(super) running: Running,
-    events: AsyncFd<RingBuf<MapData>>,
+    pub(super) events: AsyncFd<RingBuf<MapData>>,
     machine: Machine,
     pub(super) recorder: Recorder<std::fs::File>,
     pub(super) counts: Counts,
-    space: TableSpace,
+    pub(super) space: TableSpace,
     pub(super) family: Family,
     pub(super) voice: Voice,
     signals: Signals,
@@ -86,8 +77,8 @@ pub(super) struct Session {
     timer: Option<Nanos>,
     finished: bool,
     /// Whether the shim gets into the program. Without it there are no experiments: an effect without delays is wrong.
-    can_delay: bool,
-    table_ready: bool,
+    pub(super) can_delay: bool,
+    pub(super) table_ready: bool,
     points_known: bool,
     pub(super) trouble: Option<anyhow::Error>,
     pub(super) delay: Nanos,
@@ -95,6 +86,9 @@ pub(super) struct Session {
     pub(super) released: Nanos,
     pub(super) startup: Nanos,
     pub(super) machine_time: MachineTime,
+    pub(super) quotas: Quotas,
+    pub(super) debts: Debts,
+    pub(super) spending: Spending,
 }
 
 impl Session {
@@ -132,6 +126,8 @@ impl Session {
         let signals = Signals::listen()?;
         let running = suspended.release().map_err(setup::launch_failure)?;
         let released = now();
+        let quotas = Quotas::of(running.pid());
+        let spending = Spending::new(config.until);
         let file = ready.output.take().context("the profile's file was not opened")?;
         let mut recorder = Recorder::new(file, began);
         recorder.startup(&startup(&config, &ready, seed, &machine_config))?;
@@ -162,6 +158,9 @@ impl Session {
             released,
             startup: released.since(began),
             machine_time,
+            quotas,
+            debts: Debts::default(),
+            spending,
         };
         session.check_file();
         Ok(session)
@@ -235,7 +234,7 @@ impl Session {
     }
 
     /// Something of ours failed: the program runs on, undelayed; what was measured is kept.
-    fn fail(&mut self, error: anyhow::Error) {
+    pub(super) fn fail(&mut self, error: anyhow::Error) {
         self.ready.kernel.end();
         if self.trouble.is_none() {
             self.voice.complain(&format!("{error:#}; no more experiments, the program runs on"));
@@ -273,6 +272,7 @@ impl Session {
                 if self.delaying {
                     self.delaying = false;
                     self.counts.delayed_end(&self.ready.kernel, &self.ready.attribution, ended.wall());
+                    self.debts.ended(&self.ready.kernel, ended.epoch);
                 }
                 self.delay.0 += ended.delay.0;
                 self.unpaid.0 += ended.unpaid.0;
@@ -284,13 +284,33 @@ impl Session {
                     line = attribution.hottest(|line| total(line).samples);
                     ended.selected = total(line);
                 }
+                let location = attribution.lines().get(line).map(crate::symbols::Line::location);
                 self.recorder.experiment(&ended, line, attribution, points)?;
                 self.check_file();
+                self.spending.recorded(location.unwrap_or_default(), line);
+                return Ok(self.know(ended.line));
             }
             Action::SetTimer(at) => self.timer = Some(at),
             Action::Finish => self.finished = true,
         }
         Ok(None)
+    }
+
+    /// What the planner is to know after this line's experiment; at the end nothing any more.
+    fn know(&mut self, line: LineId) -> Option<Event> {
+        if !line.is_some() || self.finished {
+            return None;
+        }
+        let told = self.spending.look(self.recorder.kept(), now());
+        if told == Some(Event::Enough) {
+            let seconds = now().since(self.released).0 as f64 / 1e9;
+            let points = self.config.until.unwrap_or_default();
+            self.voice.mention(&format!(
+                "enough after {seconds:.1} s: the first line's effect at 50 % is known to within {points} points; the program \
+                 runs on undelayed"
+            ));
+        }
+        told
     }
 
     /// The file takes no more: the run goes on, and the report has it all.
@@ -334,124 +354,6 @@ impl Session {
         if let Some(log) = &mut self.log {
             log.flush();
         }
-    }
-
-    fn registered(&mut self, registered: Registered) {
-        let filters = process::status(registered.pid as i32)
-            .ok()
-            .flatten()
-            .and_then(|status| status.seccomp_filters)
-            .unwrap_or(0);
-        self.describe(registered.pid, |process| {
-            process.handler = registered.handler;
-            process.seccomp_filters = filters;
-        });
-    }
-
-    /// Tells the kernel where a process's code is, and what else has become known of it.
-    fn describe(&mut self, pid: u32, change: impl FnOnce(&mut Process)) {
-        let Ok(Some(mappings)) = process::code_mappings(pid as i32) else { return };
-        let main = setup::executable(pid);
-        let (ranges, left_out) = self.ready.attribution.ranges(&mappings, main.as_deref());
-        if left_out > 0 {
-            self.ready.notices.push(format!(
-                "process {pid} has {left_out} more mappings in scope than this version can follow; narrow \
-                 --scope-binary"
-            ));
-        }
-        let mut process = self.ready.kernel.process(pid).ok().flatten().unwrap_or(Process {
-            handler: 0,
-            seccomp_filters: 0,
-            range_count: 0,
-            ranges: [Range::default(); MAX_RANGES],
-        });
-        process.range_count = ranges.len() as u32;
-        process.ranges[..ranges.len()].copy_from_slice(&ranges);
-        change(&mut process);
-        if let Err(error) = self.ready.kernel.set_process(pid, &process) {
-            self.ready.notices.push(format!("{error:#}"));
-        }
-    }
-
-    pub(super) fn kernel_events(&mut self) {
-        let mut news: Vec<KernelEvent> = Vec::new();
-        while let Some(item) = self.events.get_mut().next() {
-            if item.len() >= size_of::<KernelEvent>() {
-                // SAFETY: the kernel side writes this very struct (integers only); the ring aligns to 8 bytes, and
-                // an unaligned read would do as well.
-                news.push(unsafe { item.as_ptr().cast::<KernelEvent>().read_unaligned() });
-            }
-        }
-        for event in news {
-            self.family.heard(&event);
-            match event.kind {
-                // A handler that has registered since the exec stays.
-                EVENT_EXEC => self.describe(event.tgid, |_| {}),
-                EVENT_EXIT => self.ready.kernel.forget_process(event.tgid),
-                _ => {}
-            }
-        }
-    }
-
-    pub(super) fn look_up(&mut self) -> bool {
-        match self.ready.kernel.take_pending() {
-            Ok(pending) => {
-                let fresh = !pending.is_empty();
-                self.ready.attribution.look_up(pending);
-                fresh || self.ready.attribution.is_waiting()
-            }
-            Err(error) => {
-                self.fail(error);
-                false
-            }
-        }
-    }
-
-    fn resolved(&mut self, page: &ResolvedPage) {
-        if let Err(error) = self.ready.kernel.add_page(&mut self.space, page.key, &page.entries) {
-            self.ready.notices.push(format!("{error:#}"));
-            return;
-        }
-        self.ready.attribution.arrived(page);
-        if let Some(fixed) = &self.config.fixed
-            && self.ready.fixed.is_none()
-            && let Some(line) = fixed::in_page(fixed, &self.ready.attribution, page)
-        {
-            self.tell(Event::FixedLine(line));
-        }
-        if self.can_delay && !self.table_ready && page.entries.iter().any(|entry| entry.line != 0) {
-            self.table_ready = true;
-            self.tell(Event::TableReady);
-        }
-    }
-}
-
-fn startup(config: &RunConfig, ready: &Ready, seed: u64, machine: &MachineConfig) -> Startup {
-    let since_epoch = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    Startup {
-        time: since_epoch.as_nanos() as u64,
-        version: record::VERSION,
-        program: config.program.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
-        seed,
-        kernel: nix::sys::utsname::uname()
-            .map(|name| name.release().to_string_lossy().into_owned())
-            .unwrap_or_default(),
-        rate: ready.rate,
-        experiment_ns: machine.length.0,
-        min_visits: machine.min_visits,
-        granularity: match config.granularity {
-            crate::cli::Granularity::Line => record::Granularity::Line,
-            crate::cli::Granularity::Function => record::Granularity::Function,
-        },
-        attribution: record::Attribution::Innermost,
-        points: ready
-            .points
-            .names()
-            .map(|name| record::PointSpec { name: name.to_owned(), kind: record::PointKind::Throughput })
-            .collect(),
-        min_speedups: config.view.min_speedups as u32,
-        fixed: config.view.all || config.fixed.is_some(),
-        end_to_end: config.end_to_end,
     }
 }
 

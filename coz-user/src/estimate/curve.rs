@@ -32,14 +32,15 @@ impl Basis {
     }
 
     /// The finest spline that these speedups (0.0 to 1.0, zeros ignored, repeated as often as measured) can
-    /// carry: every piece has two different speedups and, on average, three trials, or five where there are
-    /// more than two pieces. One bend is granted early, since a straight line through a curve that bends is
+    /// carry: every piece has two different speedups, or three trials at the knot that it ends at, and, on average,
+    /// three trials, or five where there are more than two pieces. One bend is granted early, since a straight line through a curve that bends is
     /// far off; more bends widen the intervals more than they mend.
     #[must_use]
     pub fn for_speedups(speedups: &[f64]) -> Self {
         let mut levels: Vec<f64> = speedups.iter().copied().filter(|&s| s > 0.0).collect();
         let trials = levels.len();
         levels.sort_by(f64::total_cmp);
+        let all = levels.clone();
         levels.dedup();
         let largest = levels.last().copied().unwrap_or(1.0);
         let end = if largest >= 1.0 - REACH { 1.0 } else { largest };
@@ -49,7 +50,8 @@ impl Basis {
             knots.push(end);
             let carried = |i: usize| {
                 let from = if i == 0 { 0.0 } else { knots[i - 1] };
-                levels.iter().filter(|&&s| s > from + 1e-9 && s <= knots[i] + 1e-9).count() >= 2
+                let different = levels.iter().filter(|&&s| s > from + 1e-9 && s <= knots[i] + 1e-9).count();
+                different >= 2 || all.iter().filter(|&&s| (s - knots[i]).abs() < 1e-9).count() >= 3
             };
             let each = if knots.len() > 2 { 5 } else { 3 };
             if knots.len() == 1 || (trials >= each * knots.len() && (0..knots.len()).all(carried)) {
@@ -115,6 +117,13 @@ mod tests {
         assert_eq!(knots(&[0.2, 0.4, 0.6, 0.8, 0.9, 1.0]), [0.5, 1.0]);
         assert_eq!(knots(&[0.5, 0.5, 0.5]), [0.5], "one fixed speedup");
         assert_eq!(knots(&[]), [1.0]);
+    }
+
+    #[test]
+    fn levels_that_are_knots_each_have_their_own_value() {
+        let quarters = [0.25, 0.5, 0.75, 1.0].repeat(5);
+        assert_eq!(Basis::for_speedups(&quarters).knots(), [0.25, 0.5, 0.75, 1.0]);
+        assert_eq!(Basis::for_speedups(&[0.25, 0.5, 0.75, 1.0].repeat(2)).knots(), [0.5, 1.0]);
     }
 
     #[test]

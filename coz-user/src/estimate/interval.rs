@@ -2,7 +2,7 @@
 
 use super::{
     curve::Coefficients,
-    student::{p_value, widening},
+    student::{self, widening},
 };
 
 /// A nominal 95 % interval.
@@ -12,6 +12,14 @@ pub struct Interval {
     pub low: f64,
     /// Upper end.
     pub high: f64,
+}
+
+impl Interval {
+    /// The same, reaching further down by so much.
+    #[must_use]
+    pub fn reaching_down(self, by: f64) -> Self {
+        Self { low: self.low - by, ..self }
+    }
 }
 
 /// The 95 % interval of `replicates` around `value`, widened for `freedom`.
@@ -39,7 +47,7 @@ pub fn chance(value: f64, replicates: &[f64], freedom: f64) -> f64 {
     let n = replicates.len().max(1) as f64;
     let mean = replicates.iter().sum::<f64>() / n;
     let error = (replicates.iter().map(|r| (r - mean).powi(2)).sum::<f64>() / n).sqrt();
-    if error > 0.0 { p_value(value / error, freedom) } else { 1.0 }
+    student::chance(value, error, freedom)
 }
 
 /// The value of a curve with these coefficients.

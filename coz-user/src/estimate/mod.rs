@@ -5,23 +5,31 @@
 //! baselines (speedup 0), and `effect(s) = (p0 - p(s)) / p0`, as in Curtsinger and Berger, "Coz: finding code
 //! that counts with causal profiling", SOSP 2015.
 //!
-//! * [`series`] sorts experiments into trials, [`outliers`] finds those that went wrong, [`regression`] fits the
-//!   curve, [`curve`] says what shape it may have, [`residuals`] and [`interval`] how sure it is, [`phase`] what
-//!   it means for the whole run, [`verdict`] what follows when many lines are looked at, [`rank`] which comes first;
-//!   [`line`](mod@line) puts them together.
+//! * [`series`] sorts experiments into trials, [`outliers`] finds those that went wrong, [`baseline`] says what each
+//!   is compared with, [`phase`] what it means for the whole run; [`prepare`] does all of this.
+//! * [`regression`] fits the curve, [`curve`] says what shape it may have; [`residuals`], [`bootstrap`],
+//!   [`interval`] and [`unpaid`] how sure it is.
+//! * [`standing`](mod@standing) is what the planner of the experiments wants to know.
+//! * [`verdict`] says what follows when many lines are looked at, [`rank`] which comes first; [`line`](mod@line) puts
+//!   everything together.
 
+pub mod baseline;
+pub mod bootstrap;
 pub mod curve;
 pub mod interval;
 pub mod line;
 pub mod outliers;
 pub mod phase;
+pub mod prepare;
 pub mod rank;
 pub mod regression;
 pub mod residuals;
 pub mod series;
 #[cfg(test)]
 pub(crate) mod simulate;
+pub mod standing;
 pub mod student;
+pub mod unpaid;
 pub mod verdict;
 
 use crate::experiment::record::{PointKind, Profile, Samples, Why};
@@ -128,10 +136,7 @@ pub fn estimate(profile: &Profile, settings: &Settings) -> Estimate {
 /// The lines with samples, most first, and their shares of all samples of the profiled set.
 fn sampled(profile: &Profile) -> Vec<Sampled> {
     let attributed: u64 = profile.samples.iter().fold(0, |sum, s| sum.saturating_add(s.count));
-    let all = match (&profile.runtime, profile.runs) {
-        (Some(runtime), 0..=1) if runtime.health.samples >= attributed => runtime.health.samples,
-        _ => attributed,
-    };
+    let all = profile.runtime.as_ref().map_or(0, |runtime| runtime.health.samples).max(attributed);
     let mut sampled: Vec<Sampled> = profile
         .samples
         .iter()

@@ -5,8 +5,18 @@
 //! s_obs) * (s / T)`: `s_obs` of the line's samples fell into `t_obs` of experiments on it, `s` into the
 //! whole run of length `T`. Both ratios are taken from time without delays, and as CPU time instead of
 //! numbers of samples: under delay effective time shrinks while samples do not, which would pass for a phase.
+//!
+//! **Per experiment.** Where there are phases, the experiments of a line fall into them by chance, some into one
+//! in which it does not run at all, and one factor for all would leave that chance in the curve. So each
+//! experiment is corrected by itself: its *dose* is the line's CPU time in it, over what the line uses in as
+//! much of the whole run, and the curve is that of the time saved per dose (a ratio estimator with an auxiliary
+//! variable: Cochran, "Sampling techniques", 3rd ed. 1977, chapter 6). Experiments without a dose say nothing.
+//!
+//! **Only where there are phases.** A factor that is not clearly different from 1 is taken for 1, and doses are
+//! not used unless the line's share of the time differs between its own baselines: chance must not bend a curve.
 
 use super::series::Trial;
+use crate::experiment::record::PointKind;
 
 /// Factors outside are not believed: the line was all but absent from one side of the comparison.
 pub const SANE: (f64, f64) = (0.01, 2.0);
@@ -14,8 +24,15 @@ pub const SANE: (f64, f64) = (0.01, 2.0);
 const MIN_BASELINES: usize = 3;
 /// Fewer samples in them neither.
 const MIN_SAMPLES: u64 = 20;
-/// A factor within so many standard errors of 1 is taken for 1: no phase is seen, and none is corrected.
-const ERRORS: f64 = 2.0;
+/// A factor within so many standard errors of 1 is taken for 1: by chance once in 400 lines.
+const ERRORS: f64 = 3.0;
+/// And so is one that is nearer to 1 than this (its logarithm): it would change an effect by less than its interval.
+const MATERIAL: f64 = 0.14;
+/// Where the line's share of the time differs by more than this between its baselines (standard deviation over
+/// mean, chance of sampling apart), it has phases.
+const UNEVEN: f64 = 0.35;
+/// An experiment with less than this dose says nothing about the line.
+pub const LEAST_DOSE: f64 = 0.1;
 
 /// The line in all undelayed time of the run.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -26,36 +43,33 @@ pub struct Run {
     pub time: f64,
 }
 
-/// What to multiply a measured effect with.
+/// How measured effects become those on the whole run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Correction {
-    /// The factor, in [`SANE`].
+    /// The ratio of the line's share in the whole run to that in its baselines, in [`SANE`]; 1 where they do not
+    /// clearly differ.
     pub factor: f64,
-    /// The line's CPU time per effective time in its own baselines; 0 where the factor is 1 for want of more.
-    pub density: f64,
-    /// Whether the factor was outside [`SANE`].
+    /// Whether the ratio was outside [`SANE`].
     pub capped: bool,
+    /// The line's CPU time per time of the whole run, where each experiment is to be corrected by its dose.
+    pub dose: Option<f64>,
+    /// What effects are multiplied with, where there are no doses.
+    pub multiply: f64,
+    /// Standard error of the line's share in the whole run, as a part of it.
+    pub error: f64,
 }
 
 impl Correction {
     /// No phase.
-    pub const NONE: Self = Self { factor: 1.0, density: 0.0, capped: false };
-
-    /// The factor if the baselines had shown `excess` more CPU time of the line per effective time.
-    #[must_use]
-    pub fn with(&self, excess: f64) -> f64 {
-        if self.density == 0.0 {
-            return self.factor;
-        }
-        let density = (self.density + excess).max(self.density * 0.1);
-        (self.factor * self.density / density).clamp(SANE.0, SANE.1)
-    }
+    pub const NONE: Self = Self { factor: 1.0, capped: false, dose: None, multiply: 1.0, error: 0.0 };
 }
 
-/// The correction for a line with these trials; [`Correction::NONE`] when the data do not tell.
+/// The correction for a line with these trials, of which those kept count; [`Correction::NONE`] when the data do
+/// not tell.
 #[must_use]
-pub fn correction(trials: &[Trial], run: Option<Run>) -> Correction {
-    let baselines: Vec<&Trial> = trials.iter().filter(|t| t.is_baseline()).collect();
+pub fn correction(trials: &[Trial], keep: &[bool], run: Option<Run>, kind: PointKind) -> Correction {
+    let baselines: Vec<&Trial> =
+        trials.iter().zip(keep).filter(|(t, keep)| **keep && t.is_baseline()).map(|(t, _)| t).collect();
     let samples: u64 = baselines.iter().fold(0, |sum, t| sum.saturating_add(t.samples.0));
     let weight: f64 = baselines.iter().map(|t| t.weight).sum();
     let time: f64 = baselines.iter().map(|t| t.exposure).sum();
@@ -64,16 +78,31 @@ pub fn correction(trials: &[Trial], run: Option<Run>) -> Correction {
         return Correction::NONE;
     }
     let density = weight / time;
-    let factor = run.weight / run.time / density;
-    // Standard error of a ratio of sums (Cochran 1977, 6.4), as a share of the ratio.
+    let ratio = run.weight / run.time / density;
     let n = baselines.len() as f64;
+    // Standard error of a ratio of sums (Cochran 1977, 6.4), as a share of the ratio.
     let square: f64 = baselines.iter().map(|t| (t.weight - density * t.exposure).powi(2)).sum();
-    let error = (square * n / (n - 1.0)).sqrt() / weight;
-    if factor.ln().abs() <= ERRORS * error {
+    let deviation = (square * n / (n - 1.0)).sqrt() / weight;
+    let by_chance = 1.0 / samples as f64;
+    let uneven = (deviation.powi(2) - by_chance).max(0.0) * n > UNEVEN * UNEVEN;
+    let clear = ratio.ln().abs() > MATERIAL.max(ERRORS * deviation);
+    if !clear && !uneven {
         return Correction::NONE;
     }
-    let sane = factor.clamp(SANE.0, SANE.1);
-    Correction { factor: sane, density, capped: sane != factor }
+    let sane = ratio.clamp(SANE.0, SANE.1);
+    let factor = if clear { sane } else { 1.0 };
+    // Undelayed time covers each phase as the baselines do, to within about half a baseline.
+    let error = 0.5 / n / ratio.clamp(0.2, 1.0);
+    let dose = (kind == PointKind::Throughput).then_some(density * if clear { sane } else { ratio });
+    let multiply = if dose.is_some() { 1.0 } else { factor };
+    Correction { factor, capped: sane != ratio && clear, dose, multiply, error }
+}
+
+/// The doses of these trials, whose visits cost `p0` each at speedup 0: 1 where the line runs as much as in the
+/// whole run.
+#[must_use]
+pub fn doses(trials: &[Trial], p0: f64, share: f64) -> Vec<f64> {
+    trials.iter().map(|t| t.weight / (t.visits * p0).max(1.0) / share).collect()
 }
 
 #[cfg(test)]
@@ -85,30 +114,48 @@ mod tests {
         densities.iter().map(trial).collect()
     }
 
+    fn found(densities: &[f64], run: Option<Run>) -> Correction {
+        let trials = baselines(densities);
+        correction(&trials, &vec![true; trials.len()], run, PointKind::Throughput)
+    }
+
     #[test]
     fn a_line_that_is_hot_in_the_first_half_counts_half() {
-        let run = Some(Run { weight: 20e9, time: 100e9 });
-        let found = correction(&baselines(&[0.41, 0.39, 0.4, 0.4]), run);
+        let found = found(&[0.41, 0.39, 0.4, 0.4], Some(Run { weight: 20e9, time: 100e9 }));
         assert!((found.factor - 0.5).abs() < 1e-9 && !found.capped, "{found:?}");
+        assert!((found.dose.unwrap() - 0.2).abs() < 1e-9);
     }
 
     #[test]
     fn a_line_that_runs_throughout_is_left_alone() {
         let run = Some(Run { weight: 39e9, time: 100e9 });
-        assert_eq!(correction(&baselines(&[0.43, 0.37, 0.42, 0.38]), run), Correction::NONE);
+        assert_eq!(found(&[0.43, 0.37, 0.42, 0.38], run), Correction::NONE);
+    }
+
+    #[test]
+    fn a_tenth_is_no_phase_however_sure() {
+        let run = Some(Run { weight: 36e9, time: 100e9 });
+        assert_eq!(found(&[0.4; 40], run), Correction::NONE);
+    }
+
+    #[test]
+    fn baselines_in_both_phases_call_for_doses_and_have_no_factor() {
+        let both = [0.8, 0.8, 0.0, 0.8, 0.0, 0.0, 0.0, 0.8];
+        let found = found(&both, Some(Run { weight: 42e9, time: 100e9 }));
+        assert_eq!((found.factor, found.multiply), (1.0, 1.0));
+        assert!((found.dose.unwrap() - 0.42).abs() < 1e-9, "{found:?}");
     }
 
     #[test]
     fn too_few_data_correct_nothing() {
         let run = Some(Run { weight: 10e9, time: 100e9 });
-        assert_eq!(correction(&baselines(&[0.4, 0.4]), run), Correction::NONE);
-        assert_eq!(correction(&baselines(&[0.4; 9]), None), Correction::NONE);
+        assert_eq!(found(&[0.4, 0.4], run), Correction::NONE);
+        assert_eq!(found(&[0.4; 9], None), Correction::NONE);
     }
 
     #[test]
     fn an_absurd_factor_is_capped() {
-        let run = Some(Run { weight: 99e9, time: 100e9 });
-        let found = correction(&baselines(&[0.011, 0.009, 0.01]), run);
+        let found = found(&[0.011, 0.009, 0.01], Some(Run { weight: 99e9, time: 100e9 }));
         assert!(found.capped && found.factor == SANE.1, "{found:?}");
     }
 }

@@ -104,7 +104,8 @@ impl Fit {
     #[must_use]
     pub fn deviation(&self, trial: &Trial) -> f64 {
         let left = (1.0 - self.effect(trial.speedup())).max(LEAST_WEIGHT);
-        (trial.visits * self.p0 * left - trial.cost) / trial.cost.max(1.0) * left
+        let whole = trial.visits * self.p0;
+        (whole * left - trial.cost) / trial.cost.max(LEAST_WEIGHT * whole).max(1.0) * left
     }
 
     fn weight(&self, trial: &Trial) -> f64 {

@@ -11,15 +11,13 @@
 //! widened as Student's t is over the normal, with Satterthwaite's degrees of freedom (Bell and McCaffrey,
 //! Survey Methodology 28, 2002): percentiles of few experiments are too near.
 
-use super::{regression::Fit, series::Trial};
+use super::{baseline::Local, prepare::Prepared, regression::Fit, series::Trial};
 use rand::{Rng, RngExt};
 
 /// An experiment that explains itself away by more than this says nothing about the noise.
 const SELF_MADE: f64 = 0.9;
 /// At most so many neighbours in speedup lend their residuals to a speedup measured once or twice.
 const NEIGHBOURS: usize = 16;
-/// A trial without visits is taken for one with this share of what its cost would have had.
-const LEAST_VISITS: f64 = 0.05;
 /// Neighbours in time are correlated when their correlation exceeds this over the root of their number: by
 /// chance once in twenty.
 const CORRELATED: f64 = 1.645;
@@ -29,8 +27,10 @@ const CORRELATED: f64 = 1.645;
 pub struct Residuals {
     /// Per trial: residual of its cost as the replicates use it; 0 for those left out.
     cost: Vec<f64>,
-    /// Per trial: its CPU time of the line beyond what its effective time would have had; baselines only.
-    density: Vec<f64>,
+    /// Per trial: by how much its cost answers to a change of its baseline by all of it.
+    gain: Vec<f64>,
+    /// Whether the trials have doses.
+    dosed: bool,
     /// Per trial: number of its block.
     block: Vec<usize>,
     blocks: usize,
@@ -69,10 +69,20 @@ impl Pool {
     }
 }
 
+/// One replicate of the trials.
+#[derive(Clone, Debug)]
+pub struct Replicate {
+    /// By how much each trial's cost changes; none for the baselines: what they change is in the others.
+    pub change: Vec<f64>,
+    /// By which share the baseline of each trial changes.
+    pub level: Vec<f64>,
+}
+
 impl Residuals {
-    /// The residuals of `trials` around `fit`; `None` when there are too few to tell noise from signal.
+    /// The residuals of the trials around `fit`; `None` when there are too few to tell noise from signal.
     #[must_use]
-    pub fn new(trials: &[Trial], keep: &[bool], fit: &Fit) -> Option<Self> {
+    pub fn new(prepared: &Prepared, fit: &Fit) -> Option<Self> {
+        let Prepared { trials, keep, local, correction, .. } = prepared;
         let parameters = 1 + fit.basis.size();
         let kept: Vec<usize> = (0..trials.len()).filter(|&i| keep[i]).collect();
         if kept.len() <= parameters {
@@ -84,10 +94,10 @@ impl Residuals {
         let typical = (square / (kept.len() - parameters) as f64).sqrt();
         let mut pools = [Pool::default(), Pool::default()];
         for &i in &kept {
-            let leverage = fit.leverage(&trials[i]);
-            if leverage <= SELF_MADE {
+            let left = left_over(&trials[i], i, fit, local);
+            if left >= 1.0 - SELF_MADE {
                 let pool = &mut pools[usize::from(!trials[i].is_baseline())].residuals;
-                pool.push((trials[i].speedup(), residual(i) / (1.0 - leverage).sqrt(), i));
+                pool.push((trials[i].speedup(), residual(i) / left.sqrt(), i));
             }
         }
         for pool in &mut pools {
@@ -96,9 +106,12 @@ impl Residuals {
             }
             pool.residuals.sort_by(|a, b| a.0.total_cmp(&b.0));
         }
+        let dosed = correction.dose.is_some();
+        let gain = |t: &Trial| if dosed { t.exposure } else { fit.expected(t) };
         let mut this = Self {
             cost: vec![0.0; trials.len()],
-            density: densities(trials),
+            gain: trials.iter().map(gain).collect(),
+            dosed,
             block: vec![0; trials.len()],
             blocks: 0,
             pools,
@@ -106,13 +119,15 @@ impl Residuals {
         };
         let blocked = this.assign_blocks(trials, keep, fit);
         for i in kept {
-            let (trial, leverage) = (&trials[i], fit.leverage(&trials[i]));
+            let (trial, left) = (&trials[i], left_over(&trials[i], i, fit, local));
             let pool = &this.pools[usize::from(!trial.is_baseline())];
             // A block needs the residuals as they came. Single ones are taken by their sign alone, and as large
             // as their neighbours in speedup: one trial's own residual is no measure of its noise.
-            let own = residual(i) / (1.0 - leverage.min(SELF_MADE)).sqrt();
+            let left = left.max(1.0 - SELF_MADE);
+            let own = residual(i) / left.sqrt();
             let size = if blocked { own.abs() } else { pool.size_at(trial.speedup()).unwrap_or(typical) };
-            this.cost[i] = size.copysign(own) / scale(trial);
+            // Half way from HC2 to HC3: the curve was chosen after a look at the data, which is no part of HC2.
+            this.cost[i] = (size / left.min(1.0).powf(0.25)).copysign(own) / scale(trial);
         }
         Some(this)
     }
@@ -141,38 +156,93 @@ impl Residuals {
         length > 1
     }
 
-    /// One replicate: by how much every trial's cost changes, and by how much the line's CPU time per time.
-    pub fn replicate(&self, trials: &[Trial], fit: &Fit, rng: &mut impl Rng) -> (Vec<f64>, f64) {
+    /// One replicate of all trials.
+    pub fn replicate(&self, prepared: &Prepared, fit: &Fit, rng: &mut impl Rng) -> Replicate {
+        let Prepared { trials, local, .. } = prepared;
         let numbers: Vec<f64> = (0..self.blocks).map(|_| webb(rng)).collect();
+        let drawn = |i: usize| numbers[self.block[i]] * self.cost[i];
+        let of_baselines: Vec<f64> =
+            local.baselines.iter().map(|&b| drawn(b) / fit.expected(&trials[b]).max(1.0)).collect();
+        let level = local.changes(&of_baselines);
         let change = |(i, t): (usize, &Trial)| match self.cost[i] {
             // The trial left out changes nothing.
             0.0 => 0.0,
-            residual => numbers[self.block[i]] * residual + fit.expected(t) - t.cost,
+            _ if t.is_baseline() => 0.0,
+            _ if self.dosed => fit.expected(t) + drawn(i) - level[i] * self.gain[i] - t.cost,
+            _ => (fit.expected(t) + drawn(i)) / (1.0 + level[i]).max(0.1) - t.cost,
         };
-        let density = self.density.iter().zip(&self.block).map(|(d, &b)| d * numbers[b]).sum();
-        (trials.iter().enumerate().map(change).collect(), density)
+        Replicate { change: trials.iter().enumerate().map(change).collect(), level }
     }
 
     /// A random error of the mean effect of these trials at one speedup, from the residuals of its neighbours.
     pub fn error_at(&self, trials: &[&Trial], fit: &Fit, rng: &mut impl Rng) -> f64 {
         let Some(first) = trials.first() else { return 0.0 };
         let near = self.pools[1].near(first.speedup());
-        let visits: f64 = trials.iter().map(|t| t.visits).sum();
+        let whole: f64 = trials.iter().map(|t| t.visits * fit.p0).sum();
         let error = |t: &&Trial| {
             let drawn = rng.random_range(0..2 * near.len());
             let (z, sign) = (near[drawn / 2].1, if drawn % 2 == 0 { 1.0 } else { -1.0 });
-            sign * z * t.visits * louder(t, fit) / t.exposure.max(1.0).sqrt()
+            sign * z / common_scale(t, fit)
         };
-        trials.iter().map(error).sum::<f64>() / visits.max(1e-9)
+        trials.iter().map(error).sum::<f64>() / whole.max(1.0)
+    }
+
+    /// By how much the mean effect of these trials rises when their baselines change by such shares.
+    #[must_use]
+    pub fn level_moved(&self, prepared: &Prepared, fit: &Fit, of: &[usize], level: &[f64]) -> f64 {
+        let trials = &prepared.trials;
+        let whole: f64 = of.iter().map(|&i| trials[i].visits * fit.p0).sum();
+        let moved = |&i: &usize| match self.dosed {
+            true => self.gain[i] * level[i],
+            false => trials[i].cost * level[i] / (1.0 + level[i]).max(0.1),
+        };
+        of.iter().map(moved).sum::<f64>() / whole.max(1.0)
+    }
+
+    /// How the fitted effect at `speedup` answers to each trial's cost, per nanosecond: the baselines' by way of
+    /// all trials that are compared with them.
+    fn influences(&self, prepared: &Prepared, fit: &Fit, speedup: f64) -> Vec<f64> {
+        let Prepared { trials, keep, local, .. } = prepared;
+        let direct = |(i, t): (usize, &Trial)| {
+            if keep[i] && !t.is_baseline() { fit.influence(speedup, t) } else { 0.0 }
+        };
+        let mut influences: Vec<f64> = trials.iter().enumerate().map(direct).collect();
+        let mut of_baselines = vec![0.0; local.baselines.len()];
+        for (i, _) in trials.iter().enumerate().filter(|(i, t)| keep[*i] && !t.is_baseline()) {
+            let answer = influences[i] * self.gain[i];
+            of_baselines.iter_mut().zip(local.weights(i)).for_each(|(sum, weight)| *sum -= answer * weight);
+        }
+        for (&b, answer) in local.baselines.iter().zip(of_baselines) {
+            influences[b] = answer / fit.expected(&trials[b]).max(1.0);
+        }
+        influences
+    }
+
+    /// Standard error of the fitted effect at `speedup`: the sum of squares of influence times residual (the
+    /// "sandwich": White, Econometrica 48, 1980), and the degrees of freedom behind it.
+    #[must_use]
+    pub fn error(&self, prepared: &Prepared, fit: &Fit, speedup: f64) -> (f64, f64) {
+        let influences = self.influences(prepared, fit, speedup);
+        let mut of_blocks = vec![0.0; self.blocks];
+        for (i, influence) in influences.iter().enumerate() {
+            of_blocks[self.block[i]] += influence * self.cost[i];
+        }
+        let error = of_blocks.iter().map(|part| part * part).sum::<f64>().sqrt();
+        (error, self.freedom_of(prepared, fit, &influences))
     }
 
     /// Degrees of freedom behind the variance of the fitted effect at `speedup`.
     #[must_use]
-    pub fn freedom(&self, trials: &[Trial], keep: &[bool], fit: &Fit, speedup: f64) -> f64 {
+    pub fn freedom(&self, prepared: &Prepared, fit: &Fit, speedup: f64) -> f64 {
+        self.freedom_of(prepared, fit, &self.influences(prepared, fit, speedup))
+    }
+
+    fn freedom_of(&self, prepared: &Prepared, fit: &Fit, influences: &[f64]) -> f64 {
+        let Prepared { trials, keep, .. } = prepared;
         let single = self.blocks == trials.len();
         let mut parts = vec![0.0; trials.len()];
         for (i, t) in trials.iter().enumerate().filter(|(i, _)| keep[*i]) {
-            let part = (fit.influence(speedup, t) / common_scale(t, fit)).powi(2);
+            let part = (influences[i] / common_scale(t, fit)).powi(2);
             if single {
                 // The variance of this trial was learnt from its neighbours.
                 let near = self.pools[usize::from(!t.is_baseline())].near(t.speedup());
@@ -188,36 +258,25 @@ impl Residuals {
 
     /// Degrees of freedom behind the interval of one measured speedup.
     #[must_use]
-    pub fn freedom_at(&self, speedup: f64, baselines: usize) -> f64 {
+    pub fn freedom_at(&self, speedup: f64, baselines: f64) -> f64 {
         let pool = self.pools[1].near(speedup).len() as f64;
-        (pool * self.free).min(baselines as f64 - 1.0 + pool / 2.0).max(1.0)
+        (pool * self.free).min(baselines - 1.0 + pool / 2.0).max(1.0)
     }
 }
 
-/// What one nanosecond of the trial's cost is in points of effect times the root of the exposure. The
-/// variance of an effect is taken to go with 1 / exposure, and, where a line makes the program slower, also
-/// with the noise of the fewer visits.
+/// Share of a trial's variance that is left in its residual: less for what it explains of the fit, more for the
+/// noise of what it is compared with.
+fn left_over(trial: &Trial, index: usize, fit: &Fit, local: &Local) -> f64 {
+    let leverage = if trial.is_baseline() { 0.0 } else { fit.leverage(trial) };
+    (local.left_over(index) - leverage).max(0.0)
+}
+
+/// Makes a trial's residual, in nanoseconds of cost, comparable with all others: the variance of a cost is taken to
+/// go with the time that the visits would have cost at speedup 0 (visits that come at random in time have that),
+/// or, where a line makes the program slower, with the time that they did cost.
 fn common_scale(t: &Trial, fit: &Fit) -> f64 {
-    let visits = t.visits.max(t.cost / fit.p0 * LEAST_VISITS).max(1e-9);
-    t.exposure.max(1.0).sqrt() / (fit.p0 * visits) / louder(t, fit)
-}
-
-/// By how much a trial's noise exceeds that of a baseline of the same effective time: visits that come at
-/// random in time make an effect's standard deviation `(1 - f)^1.5`. Below 1 other noise takes over.
-fn louder(t: &Trial, fit: &Fit) -> f64 {
-    (1.0 - fit.effect(t.speedup())).max(1.0).powf(1.5)
-}
-
-/// By how much each baseline's CPU time of the line exceeds what its effective time would have had, as a part
-/// of all baselines' effective time.
-fn densities(trials: &[Trial]) -> Vec<f64> {
-    let baselines = trials.iter().filter(|t| t.is_baseline());
-    let (weight, time) = baselines.fold((0.0, 0.0), |(w, x), t| (w + t.weight, x + t.exposure));
-    let density = |t: &Trial| match t.is_baseline() && time > 0.0 {
-        true => (t.weight - weight / time * t.exposure) / time,
-        false => 0.0,
-    };
-    trials.iter().map(density).collect()
+    let louder = (1.0 - fit.effect(t.speedup())).max(1.0).sqrt();
+    1.0 / t.exposure.max(1.0).sqrt() / louder
 }
 
 /// Webb's six-point distribution: plus or minus the roots of 1/2, 1 and 3/2.

@@ -19,7 +19,14 @@ pub struct Trial {
     pub weight: f64,
     /// Samples of the selected line, and of all threads.
     pub samples: (u64, u64),
+    /// When it began, nanoseconds; runs lie [`RUN`] apart.
+    pub at: f64,
+    /// What the threads that visited the point still owed at its end, nanoseconds.
+    pub unpaid: f64,
 }
+
+/// How far apart the runs of one file are put in time, nanoseconds: further than any run is long.
+pub const RUN: f64 = 1e18;
 
 impl Trial {
     /// The virtual speedup, 0.0 to 1.0.
@@ -69,7 +76,7 @@ pub fn all(profile: &Profile) -> Vec<Series> {
         for (i, (name, kind)) in points.iter().enumerate() {
             let found = recorded.points.iter().find(|p| p.name() == name);
             let trials = series.entry((recorded.experiment.selected.as_str(), i)).or_default();
-            trials.extend(trial(&recorded.experiment, found, *kind));
+            trials.extend(trial(recorded.run, &recorded.experiment, found, *kind));
         }
     }
     series
@@ -85,7 +92,7 @@ pub fn all(profile: &Profile) -> Vec<Series> {
 }
 
 /// One experiment's word about one point; `None` where it has none.
-fn trial(experiment: &Experiment, point: Option<&PointDelta>, kind: PointKind) -> Option<Trial> {
+fn trial(run: u32, experiment: &Experiment, point: Option<&PointDelta>, kind: PointKind) -> Option<Trial> {
     let exposure = experiment.duration as f64;
     let (cost, visits) = match (point, kind) {
         (Some(PointDelta::ThroughputPoint(p)), _) => (exposure, p.delta as f64),
@@ -108,7 +115,16 @@ fn trial(experiment: &Experiment, point: Option<&PointDelta>, kind: PointKind) -
         exposure,
         weight: experiment.selected_weight as f64,
         samples: (experiment.selected_samples, experiment.samples),
+        at: f64::from(run) * RUN + experiment.begin as f64,
+        unpaid: unaccounted(experiment),
     })
+}
+
+/// The unpaid delay that the experiment's effective time does not know of, nanoseconds. Where it is known who visited the
+/// points, effective time goes by what these have absorbed; else it is wall time less all that was required.
+fn unaccounted(experiment: &Experiment) -> f64 {
+    let all_paid = experiment.wall.saturating_sub(experiment.delay);
+    experiment.unpaid.saturating_sub(experiment.duration.saturating_sub(all_paid)) as f64
 }
 
 /// All points with their visits in the experiments that count.

@@ -1,6 +1,6 @@
 //! Programs with a known answer, and the profiles that they would give.
 
-use super::Settings;
+use super::{Settings, student::normal};
 use crate::experiment::record::{
     Experiment, Health, PointDelta, PointKind, PointSpec, Profile, Recorded, Runtime, Samples, Startup,
     ThroughputPoint,
@@ -10,6 +10,15 @@ use rand_chacha::ChaCha8Rng;
 
 /// CPU time per time, and the effect of a speedup.
 pub(crate) type SimulatedLine = (f64, fn(f64) -> f64);
+
+/// What the profiler knows while it runs.
+pub(crate) struct SoFar<'a> {
+    /// Seconds since the start.
+    pub(crate) wall: f64,
+    /// Of each line.
+    pub(crate) samples: &'a [u64],
+    pub(crate) experiments: &'a [Recorded],
+}
 
 /// A stretch of the program, in seconds of its undelayed time.
 #[derive(Clone, Debug)]
@@ -27,6 +36,8 @@ pub(crate) struct Program {
     pub(crate) noise: f64,
     /// Share of experiments that go wrong, by 20 to 60 points.
     pub(crate) mishaps: f64,
+    /// By which share the machine's speed wanders to both sides, in half a minute there and back.
+    pub(crate) drift: f64,
     /// Length of an experiment, seconds of wall time.
     pub(crate) experiment: f64,
 }
@@ -47,7 +58,7 @@ impl Program {
     /// One phase.
     pub(crate) fn steady(seconds: f64, lines: Vec<SimulatedLine>) -> Self {
         let phases = vec![Phase { seconds, visit: 2e-3, lines }];
-        Self { phases, noise: 0.02, mishaps: 0.0, experiment: 0.3 }
+        Self { phases, noise: 0.02, mishaps: 0.0, drift: 0.0, experiment: 0.3 }
     }
 
     /// What a real speedup of the line would bring to the whole run.
@@ -56,24 +67,37 @@ impl Program {
         self.phases.iter().map(|p| p.seconds / total * (p.lines[line].1)(speedup)).sum()
     }
 
-    /// Runs the program under the profiler.
+    /// Runs the program under the profiler, which draws lines in proportion to what they run, and speedups at random.
     pub(crate) fn profile(&self, seed: u64) -> Profile {
+        self.profile_with(seed, |rng, phase, _| {
+            let line = choose(rng, phase);
+            Some((line, if rng.random::<bool>() { 0 } else { 50 * rng.random_range(1..=20_u32) }))
+        })
+    }
+
+    /// Runs the program under the profiler; `next` chooses lines and speedups (thousandths), or that there were enough.
+    pub(crate) fn profile_with(
+        &self,
+        seed: u64,
+        mut next: impl FnMut(&mut ChaCha8Rng, &Phase, &SoFar<'_>) -> Option<(usize, u32)>,
+    ) -> Profile {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         let count = self.phases[0].lines.len();
         let (mut wall, mut undelayed) = (0.0_f64, 0.0_f64);
         let mut counts = vec![0_u64; count];
         let mut quiet = vec![0_u64; count];
         let mut experiments = Vec::new();
-        for phase in &self.phases {
+        'run: for phase in &self.phases {
             let mut left = phase.seconds;
             while left > 0.0 {
                 let mut idle = vec![0; count];
                 sample(&mut rng, phase, COOL_OFF, &mut idle);
+                (0..count).for_each(|i| counts[i] += idle[i]);
                 undelayed += COOL_OFF;
                 wall += COOL_OFF;
                 left -= COOL_OFF;
-                let line = choose(&mut rng, phase);
-                let permille = if rng.random::<bool>() { 0 } else { 50 * rng.random_range(1..=20_u32) };
+                let so_far = SoFar { wall, samples: &counts, experiments: &experiments };
+                let Some((line, permille)) = next(&mut rng, phase, &so_far) else { break 'run };
                 let s = f64::from(permille) / 1000.0;
                 let (share, effect) = phase.lines[line];
                 let remaining = 1.0 - effect(s);
@@ -82,7 +106,8 @@ impl Program {
                 let whole = progress * stretch >= self.experiment * 0.999;
                 let mut within = vec![0; count];
                 sample(&mut rng, phase, progress, &mut within);
-                let mut rate = 1.0 + self.noise * normal(&mut rng);
+                let wandered = 1.0 + self.drift * (wall / 30.0 * std::f64::consts::TAU).sin();
+                let mut rate = wandered * (1.0 + self.noise * normal(&mut rng));
                 if rng.random::<f64>() < self.mishaps {
                     rate *= rng.random_range(0.4..0.8);
                 }
@@ -92,7 +117,7 @@ impl Program {
                     (0..count).for_each(|i| quiet[i] += within[i]);
                 }
                 (0..count).for_each(|i| {
-                    counts[i] += idle[i] + within[i];
+                    counts[i] += within[i];
                     quiet[i] += idle[i];
                 });
                 let nanos = |seconds: f64| (seconds * 1e9) as u64;
@@ -145,12 +170,12 @@ impl Program {
             experiments,
             samples: samples.collect(),
             runtime: Some(Runtime { time: (wall * 1e9) as u64, health }),
-            truncated: false,
+            ..Profile::default()
         }
     }
 }
 
-fn choose(rng: &mut ChaCha8Rng, phase: &Phase) -> usize {
+pub(crate) fn choose(rng: &mut ChaCha8Rng, phase: &Phase) -> usize {
     let total: f64 = phase.lines.iter().map(|l| l.0).sum();
     let mut at = rng.random::<f64>() * total;
     phase
@@ -167,11 +192,6 @@ fn sample(rng: &mut ChaCha8Rng, phase: &Phase, seconds: f64, counts: &mut [u64])
     for (count, line) in counts.iter_mut().zip(&phase.lines) {
         *count += poisson(rng, line.0 * seconds / SAMPLE);
     }
-}
-
-pub(crate) fn normal(rng: &mut ChaCha8Rng) -> f64 {
-    let radius = (-2.0 * (1.0 - rng.random::<f64>()).ln()).sqrt();
-    radius * (std::f64::consts::TAU * rng.random::<f64>()).cos()
 }
 
 fn poisson(rng: &mut ChaCha8Rng, mean: f64) -> u64 {

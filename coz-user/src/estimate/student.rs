@@ -21,6 +21,25 @@ pub fn widening(df: f64) -> f64 {
     (df * (z * z / df).exp_m1()).sqrt() / Z
 }
 
+/// Half the width of a 95 % interval around a value with this standard error and these degrees of freedom.
+#[must_use]
+pub fn half_width(error: f64, df: f64) -> f64 {
+    Z * widening(df) * error
+}
+
+/// Two-sided probability of such a value if the truth were zero, from its standard error; 1 where there is none.
+#[must_use]
+pub fn chance(value: f64, error: f64, df: f64) -> f64 {
+    if error > 0.0 { p_value(value / error, df) } else { 1.0 }
+}
+
+/// A number from the standard normal distribution (Box and Muller, Annals of Mathematical Statistics 29, 1958).
+pub fn normal(rng: &mut impl rand::Rng) -> f64 {
+    use rand::RngExt;
+    let radius = (-2.0 * (1.0 - rng.random::<f64>()).ln()).sqrt();
+    radius * (std::f64::consts::TAU * rng.random::<f64>()).cos()
+}
+
 /// Two-sided probability of a value at least this far from zero, by chance.
 #[must_use]
 pub fn p_value(t: f64, df: f64) -> f64 {

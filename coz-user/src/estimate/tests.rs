@@ -105,8 +105,8 @@ fn assert_covers(program: &Program, profiles: u64, at_most: f64) {
 
 #[test]
 fn intervals_hold_the_truth_as_often_as_they_say() {
-    assert_covers(&four_lines(40.0), 60, 98.0);
-    assert_covers(&busy(40.0), 60, 98.0);
+    assert_covers(&four_lines(40.0), 110, 98.0);
+    assert_covers(&busy(40.0), 110, 98.0);
 }
 
 #[test]
@@ -259,3 +259,103 @@ fn next_to_nothing_is_undecided_and_never_a_panic() {
         }
     }
 }
+
+#[test]
+fn intervals_hold_on_a_machine_that_wanders_and_stumbles() {
+    // Speed wanders by a tenth to both sides within half a minute, and one experiment in twenty is off by 20 to 60 points.
+    let program = Program { drift: 0.1, mishaps: 0.05, ..busy(60.0) };
+    assert_covers(&program, 80, 99.0);
+}
+
+#[test]
+fn baselines_of_their_own_time_halve_the_intervals_on_a_machine_that_wanders() {
+    let width = |drift| {
+        let program = Program { drift, ..busy(60.0) };
+        let widths = (0..6).map(|seed| {
+            let level = *at(find(&estimate(&program.profile(seed), &settings()), 0), 500);
+            level.high.unwrap() - level.low.unwrap()
+        });
+        outliers::median(widths.collect())
+    };
+    let (steady, wandering) = (width(0.0), width(0.3));
+    // Pooled baselines would add noise of 20 points to each experiment: five times that of the steady machine.
+    assert!(wandering < 3.0 * steady, "{wandering} on a machine that wanders, {steady} on a steady one");
+}
+
+#[test]
+fn a_phased_line_has_an_interval_that_is_worth_something() {
+    // One line that is always selected, hot in the first half: its experiments and baselines fall into both halves.
+    let phase = |share, effect| Phase { seconds: 9.0, visit: 1e-3, lines: vec![(share, effect)] };
+    let all = |s: f64| 0.98 * s;
+    let program =
+        Program { phases: vec![phase(0.98, all as fn(f64) -> f64), phase(0.0, none)], ..four_lines(1.0) };
+    for seed in 0..5 {
+        let (profile, _) = spending::until(&program, seed, 0.01, spending::How::Ours);
+        let estimate = estimate(&profile, &settings());
+        let (level, truth) = (at(find(&estimate, 0), 500), program.truth(0, 0.5));
+        let (low, high) = (level.low.unwrap(), level.high.unwrap());
+        assert!((level.effect - truth).abs() < 0.04, "{level:?}");
+        assert!(low <= truth && truth <= high && high - low < 0.15, "seed {seed}: {low} to {high}");
+    }
+}
+
+#[test]
+fn programs_without_phases_are_left_alone() {
+    let mut corrected = 0;
+    for seed in 0..40 {
+        let estimate = estimate(&four_lines(20.0).profile(seed), &Settings { replicates: 0, ..settings() });
+        corrected += estimate.lines.iter().filter(|l| l.phase_factor != 1.0).count();
+    }
+    assert!(corrected <= 1, "{corrected} of 160 lines");
+}
+
+#[test]
+fn runs_in_one_file_are_one_profile() {
+    // What `cat` makes of three profiles of a program without phases, one of them on a machine half as fast.
+    let program = busy(30.0);
+    let mut joined = program.profile(1);
+    for (run, seed) in [(1, 2), (2, 3)] {
+        let mut other = program.profile(seed);
+        for recorded in &mut other.experiments {
+            recorded.run = run;
+            if run == 2 {
+                recorded.experiment.duration *= 2;
+                recorded.experiment.selected_weight *= 2;
+            }
+        }
+        let slower = if run == 2 { 2 } else { 1 };
+        other.runtime.as_mut().unwrap().health.undelayed_ns *= slower;
+        joined.experiments.extend(other.experiments);
+        for (sum, more) in joined.samples.iter_mut().zip(other.samples) {
+            sum.count += more.count;
+            sum.undelayed_weight_ns =
+                Some(sum.undelayed_weight_ns.unwrap() + slower * more.undelayed_weight_ns.unwrap());
+        }
+        joined.runtime.as_mut().unwrap().join(other.runtime.unwrap());
+        joined.runs += 1;
+    }
+    let estimate = estimate(&joined, &settings());
+    for line in 0..4 {
+        let found = find(&estimate, line);
+        assert_eq!(found.phase_factor, 1.0, "line {line}");
+        let (effect, truth) = (at(found, 500).effect, program.truth(line, 0.5));
+        assert!((effect - truth).abs() < 0.05, "line {line}: {effect} {truth}");
+    }
+}
+
+#[test]
+fn what_was_not_paid_widens_the_interval_downwards() {
+    let plain = busy(40.0).profile(1);
+    let mut owing = plain.clone();
+    for e in owing.experiments.iter_mut().map(|r| &mut r.experiment).filter(|e| e.speedup > 0.0) {
+        // A twentieth of the time at full speedup, less at a lower one.
+        e.unpaid = (0.05 * e.speedup * e.wall as f64) as u64;
+    }
+    let level = |profile: &Profile| *at(find(&estimate(profile, &settings()), 0), 1000);
+    let (before, after) = (level(&plain), level(&owing));
+    assert_eq!((before.effect, before.high), (after.effect, after.high));
+    let wider = before.low.unwrap() - after.low.unwrap();
+    assert!((0.03..0.07).contains(&wider), "{wider}");
+}
+
+mod spending;

@@ -116,9 +116,13 @@ impl Machine {
                 // Nothing seen: the timer is set already, and asking again at once would never end.
                 return if self.plan.can_choose() { self.try_begin(now) } else { Vec::new() };
             }
+            Event::Standings(standings) => {
+                self.plan.learn(standings);
+                return Vec::new();
+            }
             Event::Snapshot(snapshot) => return self.on_snapshot(snapshot, now),
             Event::Tick => return self.on_tick(now),
-            Event::DurationOver => return self.on_stop(Stop::Duration, now),
+            Event::DurationOver | Event::Enough => return self.on_stop(Stop::Duration, now),
             Event::Interrupted => return self.on_stop(Stop::Interrupted, now),
             Event::TargetExited => return self.on_stop(Stop::Exited, now),
         }

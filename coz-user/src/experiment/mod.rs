@@ -1,5 +1,5 @@
 //! Experiments: which one comes next ([`plan`]), when it begins and ends ([`machine`], which speaks [`protocol`]),
-//! what it says ([`data`]).
+//! what it says ([`data`]), which lines need more of them and when there are enough ([`spend`]).
 //!
 //! Everything here is pure: no clock, no map, no file. The controller turns [`machine::Action`]s into effects
 //! and effects into [`machine::Event`]s; a test does the same with a simulated program.
@@ -9,3 +9,4 @@ pub mod machine;
 pub mod plan;
 pub mod protocol;
 pub mod record;
+pub mod spend;

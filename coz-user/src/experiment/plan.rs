@@ -15,9 +15,17 @@
 //!   already span the curve.
 //! - **Recent samples.** Counts fade with a half-life of [`HALF_LIFE`], so a line that becomes hot late is found
 //!   within seconds, and one that has stopped running is left alone.
+//! - **Spending.** What is known about the lines by now ([`Plan::learn`]) decides where most experiments go: one
+//!   round in [`FORCED`] is drawn as above whatever is known, so that every line stays findable; the others go to the
+//!   line whose answer is the most open ([`super::spend`]).
+//! - **Around a half.** Where the line that stands first is to be known at 50 % (`--until`), every other of its speedups
+//!   is drawn from [`AROUND_HALF`]: a curve that may bend anywhere is known best where its speedups are.
+//! - **Cold lines.** A line with less than [`COLD`] of the recent samples gets a pair at a time, and two at most as
+//!   long as a hotter one has no answer.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
+use super::spend::{self, Standing};
 use coz_common::units::{LineId, Nanos, Speedup};
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
@@ -40,6 +48,15 @@ pub const FIRST_SAMPLES: f64 = 50.0;
 pub const FIRST_LOOK: Nanos = Nanos(1_000_000_000);
 /// A round is given up after so many experiments in a row in which its line was not sampled: it has stopped running.
 pub const IDLE_EXPERIMENTS: u32 = 2;
+
+/// One round in so many is drawn in proportion to the samples, whatever is known.
+pub const FORCED: u32 = 3;
+/// A line with a smaller share of the recent samples is cold.
+pub const COLD: f64 = 0.005;
+/// Speedups around a half, thousandths.
+pub const AROUND_HALF: std::ops::RangeInclusive<u32> = 400..=600;
+/// Pairs of a cold line while a hotter one has no answer.
+pub const COLD_PAIRS: usize = 2;
 
 /// One experiment to run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,6 +95,9 @@ pub struct Plan {
     rounds: u32,
     first_seen: Option<Nanos>,
     idle: u32,
+    /// Pairs begun so far.
+    pairs: HashMap<LineId, usize>,
+    standings: BTreeMap<LineId, Standing>,
 }
 
 impl Plan {
@@ -106,12 +126,19 @@ impl Plan {
             rounds: 0,
             first_seen: None,
             idle: 0,
+            pairs: HashMap::new(),
+            standings: BTreeMap::new(),
         }
     }
 
     /// From now on, a planner for [`Lines::Fixed`] chooses this line.
     pub fn fix(&mut self, line: LineId) {
         self.fixed = Some(line);
+    }
+
+    /// Takes note of what is known about the lines by now; those that are not named have no answer.
+    pub fn learn(&mut self, standings: impl IntoIterator<Item = (LineId, Standing)>) {
+        self.standings = standings.into_iter().collect();
     }
 
     /// Takes note of the samples that fell on each line since the last call; `now` is when they were read.
@@ -169,7 +196,7 @@ impl Plan {
         if self.round.is_empty() {
             let line = match self.lines {
                 Lines::Fixed => self.fixed?,
-                Lines::Sampled if self.knows_enough() => self.draw_line()?,
+                Lines::Sampled if self.knows_enough() => self.next_line()?,
                 Lines::Sampled => return None,
             };
             self.begin_round(line);
@@ -183,28 +210,54 @@ impl Plan {
         Nanos(at_least.0.saturating_add(self.level_rng.random_range(0..=at_least.0)))
     }
 
-    fn draw_line(&mut self) -> Option<LineId> {
-        let total: f64 = self.recent.values().sum();
-        let mut rest = self.line_rng.random_range(0.0..1.0) * total;
-        for (&line, &weight) in &self.recent {
-            if rest < weight {
-                return Some(line);
-            }
-            rest -= weight;
+    /// The line of the next round.
+    fn next_line(&mut self) -> Option<LineId> {
+        let forced = self.standings.is_empty() || self.line_rng.random_range(0..FORCED) == 0;
+        let hot = self.hot();
+        let open = hot.iter().any(|&(line, _)| self.standings.get(&line).is_none_or(|s| s.is_open));
+        if !forced && let Some(line) = spend::widest(&hot, &self.standings) {
+            return Some(line);
         }
-        // Rounding can leave a rest after the last line.
-        self.recent.keys().next_back().copied()
+        let had_enough = |line: &LineId| {
+            open && hot.iter().all(|(hot, _)| hot != line)
+                && self.pairs.get(line).is_some_and(|&pairs| pairs >= COLD_PAIRS)
+        };
+        let lines: Vec<(LineId, f64)> =
+            self.recent.iter().filter(|(line, _)| !had_enough(line)).map(|(&l, &w)| (l, w)).collect();
+        draw(&lines, &mut self.line_rng)
+    }
+
+    /// The lines that are not cold, with their shares of the recent samples.
+    fn hot(&self) -> Vec<(LineId, f64)> {
+        let total: f64 = self.recent.values().sum();
+        self.recent.iter().map(|(&line, &n)| (line, n / total)).filter(|(_, share)| *share >= COLD).collect()
     }
 
     fn begin_round(&mut self, line: LineId) {
         self.rounds += 1;
-        let first = !self.decks.contains_key(&line);
-        let pairs = if first { FIRST_PAIRS.min(self.levels.len()).max(LATER_PAIRS) } else { LATER_PAIRS };
-        for _ in 0..pairs {
-            let mut pair = [Speedup::BASELINE, self.draw_level(line)];
+        let hot = self.hot();
+        let is_cold =
+            self.lines == Lines::Sampled && !hot.is_empty() && hot.iter().all(|(hot, _)| *hot != line);
+        let pairs = match self.decks.contains_key(&line) {
+            _ if is_cold => 1,
+            false => FIRST_PAIRS.min(self.levels.len()).max(LATER_PAIRS),
+            true => LATER_PAIRS,
+        };
+        *self.pairs.entry(line).or_default() += pairs;
+        let wanted = self.standings.get(&line).is_some_and(|standing| standing.is_wanted);
+        for number in 0..pairs {
+            let around = if wanted && number % 2 == 0 { self.draw_around_half() } else { None };
+            let level = around.unwrap_or_else(|| self.draw_level(line));
+            let mut pair = [Speedup::BASELINE, level];
             pair.shuffle(&mut self.level_rng);
             self.round.extend(pair.map(|speedup| Choice { line, speedup, round: self.rounds }));
         }
+    }
+
+    fn draw_around_half(&mut self) -> Option<Speedup> {
+        let near: Vec<_> =
+            self.levels.iter().filter(|s| AROUND_HALF.contains(&s.permille())).copied().collect();
+        (!near.is_empty()).then(|| near[self.level_rng.random_range(0..near.len())])
     }
 
     fn draw_level(&mut self, line: LineId) -> Speedup {
@@ -214,6 +267,20 @@ impl Plan {
         }
         deck.pop().unwrap_or(Speedup::BASELINE)
     }
+}
+
+/// A line at random, in proportion to its weight.
+fn draw(lines: &[(LineId, f64)], rng: &mut ChaCha8Rng) -> Option<LineId> {
+    let total: f64 = lines.iter().map(|(_, weight)| weight).sum();
+    let mut rest = rng.random_range(0.0..1.0) * total;
+    for &(line, weight) in lines {
+        if rest < weight {
+            return Some(line);
+        }
+        rest -= weight;
+    }
+    // Rounding can leave a rest after the last line.
+    lines.last().map(|(line, _)| *line)
 }
 
 /// A seed for a run that was given none: short enough to be typed, and exact in every JSON reader.

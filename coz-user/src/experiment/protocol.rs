@@ -2,7 +2,10 @@
 
 use coz_common::units::{LineId, Nanos, Speedup};
 
-use super::data::{Experiment, Snapshot};
+use super::{
+    data::{Experiment, Snapshot},
+    spend::Standing,
+};
 
 /// Longest time for which a target goes on paying after its profiler has died: a running experiment's deadline
 /// lies this far ahead.
@@ -57,6 +60,10 @@ pub enum Event {
     Snapshot(Snapshot),
     /// The timer ran out (early or spurious ticks do no harm).
     Tick,
+    /// What is known about the lines by now: of all that were experimented on.
+    Standings(Vec<(LineId, Standing)>),
+    /// `--until` is reached: no more experiments; the run goes on.
+    Enough,
     /// `--duration` is over: no more experiments; the run goes on.
     DurationOver,
     /// Ctrl-C: no more experiments, and we are done.

@@ -3,6 +3,7 @@
 //! A superset of the format of coz: the same record types and keys, and extra keys only, so that its viewer
 //! reads our files and we read its files (every key that coz does not write has a default here).
 
+mod join;
 mod output;
 mod reader;
 mod writer;
@@ -76,6 +77,9 @@ pub struct Startup {
     /// Every experiment is a run of the whole program.
     #[serde(skip_serializing_if = "is_false")]
     pub end_to_end: bool,
+    /// Half width, in percentage points, of the first line's interval at 50 % that ends the experiments (`--until`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub until: Option<f64>,
 }
 
 fn is_false(value: &bool) -> bool {
@@ -324,10 +328,43 @@ pub struct Health {
     pub delay_ns: u64,
     /// CPU time that visits of points cost.
     pub probe_ns: u64,
+    /// CPU time of the profiled set; 0 in files that do not tell.
+    pub cpu_ns: u64,
+    /// Samples with no line in scope in their call chain.
+    pub out_of_scope: u64,
+    /// Time for which a CPU quota stopped the program's control group or one above it.
+    pub throttled_ns: u64,
+    /// Periods of that quota, and those of them in which it was stopped.
+    pub quota_periods: (u64, u64),
+    /// When `--until` was reached, from the release of the program on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub enough_ns: Option<u64>,
+    /// The threads that owed most: see [`ThreadDelay`].
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub threads: Vec<ThreadDelay>,
     /// What makes the numbers doubtful, in plain words.
     pub warnings: Vec<String>,
     /// What could not be done, and the way out.
     pub notices: Vec<String>,
+}
+
+/// The delays of one thread, over all experiments that ended while it lived.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ThreadDelay {
+    /// Its name.
+    pub name: String,
+    /// Its number, as the initial pid namespace has it.
+    pub tid: u32,
+    /// Delay that it had to absorb, nanoseconds.
+    pub owed_ns: u64,
+    /// Of this, what it slept for: its own payments.
+    pub paid_ns: u64,
+    /// Of this, what it had not absorbed when the experiments ended. What is neither was absorbed by its own hits, or
+    /// by waiting for threads that had absorbed it.
+    pub unpaid_ns: u64,
+    /// Visits of points in them.
+    pub visits: u64,
 }
 
 /// The samples of a line over the whole run.

@@ -3,7 +3,7 @@
 use super::health;
 use crate::{
     estimate::{Estimate, Hidden, Level, Line, Sampled, Verdict},
-    experiment::record::{PointKind, Profile, Why},
+    experiment::record::{PointKind, Profile, ThreadDelay, Why},
 };
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -48,6 +48,8 @@ struct JsonLine<'a> {
     chance: Option<f64>,
     /// Why the terminal report leaves it out.
     hidden: Option<&'static str>,
+    /// Half the width of the fitted effect's interval at 50 %, without the bootstrap: what `--until` looks at.
+    half_width: Option<f64>,
 }
 
 #[derive(Serialize)]
@@ -76,6 +78,14 @@ struct Health<'a> {
     discarded_by: &'a BTreeMap<Why, usize>,
     notices: &'a [String],
     truncated: bool,
+    quota_periods: u64,
+    quota_throttled: u64,
+    throttled_ns: u64,
+    out_of_scope_samples: u64,
+    threads: &'a [ThreadDelay],
+    /// When `--until` was reached, and what it asked for.
+    enough_ns: Option<u64>,
+    until: Option<f64>,
 }
 
 #[derive(Serialize)]
@@ -130,6 +140,7 @@ impl<'a> From<&'a Line> for JsonLine<'a> {
                 Hidden::NoBaseline => "no-baseline",
                 Hidden::FewSpeedups => "few-speedups",
             }),
+            half_width: line.half_width.filter(|width| width.is_finite()),
         }
     }
 }
@@ -174,6 +185,13 @@ pub fn text(profile: &Profile, estimate: &Estimate) -> String {
             discarded_by: &estimate.discarded,
             notices: &recorded.notices,
             truncated: profile.truncated,
+            quota_periods: recorded.quota_periods.0,
+            quota_throttled: recorded.quota_periods.1,
+            throttled_ns: recorded.throttled_ns,
+            out_of_scope_samples: recorded.out_of_scope,
+            threads: &recorded.threads,
+            enough_ns: recorded.enough_ns,
+            until: profile.startup.until,
         },
         overhead: Overhead {
             startup_ns: recorded.startup_ns,

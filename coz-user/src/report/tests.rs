@@ -95,9 +95,9 @@ fn json_holds_everything_in_the_promised_order() {
         @r"
     program points lines health overhead experiments samples
     name kind visits
-    location function samples share point curve max_effect slope slope_low slope_high verdict phase_factor summary experiments outliers chance hidden
+    location function samples share point curve max_effect slope slope_low slope_high verdict phase_factor summary experiments outliers chance hidden half_width
     speedup effect low high experiments visits
-    samples lost_samples signals_sent signals_failed owed_ns paid_ns unpaid_ns runqueue_share steal_share discarded_experiments warnings discarded_by notices truncated
+    samples lost_samples signals_sent signals_failed owed_ns paid_ns unpaid_ns runqueue_share steal_share discarded_experiments warnings discarded_by notices truncated quota_periods quota_throttled throttled_ns out_of_scope_samples threads enough_ns until
     startup_ns sampling_ns delay_ns probe_ns
     "
     );

@@ -184,3 +184,66 @@ fn a_line_that_has_stopped_running_does_not_use_up_its_round() {
     plan.ended(0);
     assert!(plan.wants_samples(), "twice is not");
 }
+
+fn known(is_open: bool, is_wanted: bool) -> Standing {
+    Standing { half_width: 0.1, experiments: 20, is_open, is_wanted, ..Standing::default() }
+}
+
+#[test]
+fn most_rounds_go_to_the_open_line_and_a_third_to_whatever_runs() {
+    let mut plan = Plan::new(3, Lines::Sampled, &all_levels());
+    plan.observe(&[(A, 700), (B, 300)], seconds(1));
+    choices(&mut plan, 40);
+    plan.learn([(A, known(false, false)), (B, known(true, false))]);
+    let of_b = choices(&mut plan, 4_000).iter().filter(|c| c.line == B).count();
+    // Two thirds, and three tenths of the rest.
+    assert!((2_900..3_240).contains(&of_b), "{of_b} of 4,000, where 3,067 are expected");
+}
+
+#[test]
+fn a_line_that_begins_to_run_is_tried_soon() {
+    let mut plan = Plan::new(3, Lines::Sampled, &all_levels());
+    plan.observe(&[(A, 700)], seconds(1));
+    choices(&mut plan, 40);
+    plan.learn([(A, known(true, true))]);
+    plan.observe(&[(B, 300)], seconds(1));
+    let first = choices(&mut plan, 60).iter().position(|c| c.line == B);
+    assert!(first.is_some_and(|first| first < 30), "although A is wanted: {first:?}");
+}
+
+#[test]
+fn the_wanted_line_is_tried_around_a_half() {
+    let mut plan = Plan::new(3, Lines::Sampled, &all_levels());
+    plan.observe(&[(A, 700)], seconds(1));
+    choices(&mut plan, 40);
+    plan.learn([(A, known(true, true))]);
+    let drawn = choices(&mut plan, 4_000);
+    let sped: Vec<_> = drawn.iter().filter(|c| !c.speedup.is_baseline()).collect();
+    assert_eq!(sped.len(), 2_000, "its baselines stay");
+    let near = sped.iter().filter(|c| AROUND_HALF.contains(&c.speedup.permille())).count();
+    assert!(near >= 1_200, "a half, and a quarter of the others: {near} of 2,000");
+    let different: BTreeSet<_> = sped.iter().map(|c| c.speedup).collect();
+    assert_eq!(different.len(), 20, "and the curve is still measured throughout");
+}
+
+#[test]
+fn a_cold_line_gets_two_pairs_while_a_hot_one_is_open() {
+    let mut plan = Plan::new(3, Lines::Sampled, &all_levels());
+    let cold: Vec<_> = (10..60).map(|n| (LineId(n), 2)).collect();
+    plan.observe(&[&[(A, 600), (B, 400)][..], &cold].concat(), seconds(1));
+    let count = |choices: &[Choice], line| choices.iter().filter(|c| c.line == line).count();
+    let drawn = choices(&mut plan, 6_000);
+    let most = cold.iter().map(|(line, _)| count(&drawn, *line)).max();
+    assert_eq!(most, Some(4), "two baselines and two speedups");
+    plan.learn([(A, known(false, false)), (B, known(false, false))]);
+    let drawn = choices(&mut plan, 6_000);
+    assert!(cold.iter().any(|(line, _)| count(&drawn, *line) > 4), "later there is time for them");
+}
+
+#[test]
+fn where_all_lines_are_cold_none_is_shut_out() {
+    let mut plan = Plan::new(3, Lines::Sampled, &all_levels());
+    let cold: Vec<_> = (10..400).map(|n| (LineId(n), 2)).collect();
+    plan.observe(&cold, seconds(1));
+    assert_eq!(choices(&mut plan, 6_000).len(), 6_000);
+}

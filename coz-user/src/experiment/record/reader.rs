@@ -23,8 +23,10 @@ pub struct Profile {
     pub experiments: Vec<Recorded>,
     /// The samples of every line, summed over the runs.
     pub samples: Vec<Samples>,
-    /// The end of the last run, its time that of all runs; `None` when it was killed.
+    /// The ends of all runs that have one, added up ([`Runtime::join`]); `None` when none has.
     pub runtime: Option<Runtime>,
+    /// Whether a run has no end: it was killed, or is still going on.
+    pub open_end: bool,
     /// Whether the file ends within a record.
     pub truncated: bool,
 }
@@ -181,19 +183,28 @@ struct Builder {
     /// Samples of the present run: coz repeats its running totals, so the last record of a line counts.
     run_samples: HashMap<String, usize>,
     ended: bool,
-    /// Time of the runs before the present one.
-    earlier: u64,
+    /// The last end of the present run.
+    end: Option<Runtime>,
 }
 
 impl Builder {
+    fn end_of_run(&mut self) {
+        match (&mut self.profile.runtime, self.end.take()) {
+            (Some(earlier), Some(end)) => earlier.join(end),
+            (none @ None, end) => *none = end,
+            (Some(_), None) => {}
+        }
+    }
+
     fn push(&mut self, record: Record) -> Result<(), String> {
         self.records += 1;
         let run = self.profile.runs.saturating_sub(1);
         match record {
             Record::Startup(startup) => {
+                self.profile.open_end |= self.records > 1 && !self.ended;
+                self.end_of_run();
                 self.profile.startup = startup;
                 self.profile.runs += 1;
-                self.earlier = self.profile.runtime.take().map_or(self.earlier, |runtime| runtime.time);
                 self.run_samples.clear();
                 self.ended = false;
             }
@@ -209,9 +220,9 @@ impl Builder {
             }
             Record::ThroughputPoint(point) => self.point(PointDelta::ThroughputPoint(point))?,
             Record::LatencyPoint(point) => self.point(PointDelta::LatencyPoint(point))?,
-            Record::Runtime(mut runtime) => {
-                runtime.time = runtime.time.saturating_add(self.earlier);
-                self.profile.runtime = Some(runtime);
+            Record::Runtime(runtime) => {
+                // coz repeats its running totals here too.
+                self.end = Some(runtime);
                 self.ended = true;
             }
             Record::Samples(samples) => match self.run_samples.get(&samples.location) {
@@ -257,6 +268,8 @@ impl Builder {
                 last.experiment.why = Some(Why::Truncated);
             }
         }
+        self.end_of_run();
+        self.profile.open_end |= !self.ended;
         self.profile.samples = summed(self.profile.samples);
         Ok(self.profile)
     }

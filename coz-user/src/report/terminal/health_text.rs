@@ -38,11 +38,18 @@ fn summary(report: &Report<'_>) -> Option<String> {
     let mut parts = vec![plural(health.samples.max(attributed) as usize, "sample")];
     // A single thread owes nobody anything.
     if health.owed_ns > 0 && (health.paid_ns > 0 || health.unpaid_ns > 0) {
-        let paid = 100.0 * health.paid_ns as f64 / health.owed_ns as f64;
-        parts.push(format!("{paid:.0} % of the delays paid"));
+        // What was paid says little: most delays are absorbed by waiting.
+        let unpaid = 100.0 * health.unpaid_ns as f64 / health.owed_ns as f64;
+        parts.push(format!("{unpaid:.1} % of the delays left unpaid"));
     }
     if health.delay_ns > 0 {
         parts.push(format!("delays made the run {:.1} s longer", health.delay_ns as f64 / 1e9));
+    }
+    if let Some((points, enough)) = report.profile.startup.until.zip(health.enough_ns) {
+        let seconds = enough as f64 / 1e9;
+        parts.push(format!(
+            "the first line's effect at 50 % was known to within {points} points after {seconds:.1} s"
+        ));
     }
     let discarded: Vec<String> =
         report.estimate.discarded.iter().map(|(why, n)| format!("{n} {why}")).collect();

@@ -143,7 +143,7 @@ fn whole(share: f64) -> i64 {
 fn verdict(line: &Line) -> String {
     if line.hidden.is_some() {
         format!("{}\n(few data)", line.verdict)
-    } else if line.phase_factor != 1.0 {
+    } else if (line.phase_factor - 1.0).abs() >= 0.005 {
         format!("{}\n(phase ×{:.2})", line.verdict, line.phase_factor)
     } else {
         line.verdict.to_string()

@@ -136,3 +136,25 @@ fn a_broken_middle_line_is_named() {
     assert!(matches!(parse(&b""[..]), Err(ReadError::Empty)));
     assert!(parse(&b"hello world\nx\n"[..]).is_err());
 }
+
+#[test]
+fn several_runs_of_ours_add_up_and_one_that_was_killed_is_noted() {
+    let run = |end: &str| {
+        format!(
+            "{{\"type\":\"startup\",\"time\":1,\"version\":1}}\n{{\"type\":\"experiment\",\"selected\":\"a.c:1\",\"speedup\":0,\
+             \"duration\":500}}\n{{\"type\":\"throughput-point\",\"name\":\"x\",\"delta\":9}}\n{end}"
+        )
+    };
+    let end = "{\"type\":\"runtime\",\"time\":70,\"samples\":8,\"undelayed_ns\":50}\n\
+               {\"type\":\"samples\",\"location\":\"a.c:1\",\"count\":6,\"weight_ns\":60,\"undelayed_weight_ns\":40}\n";
+    let profile = parse((run(end) + &run(end)).as_bytes()).unwrap();
+    let runtime = profile.runtime.as_ref().unwrap();
+    assert_eq!((runtime.time, runtime.health.samples, runtime.health.undelayed_ns), (140, 16, 100));
+    assert_eq!((profile.samples[0].count, profile.samples[0].undelayed_weight_ns), (12, Some(80)));
+    assert!(!profile.open_end);
+    for text in [run("") + &run(end), run(end) + &run("")] {
+        let profile = parse(text.as_bytes()).unwrap();
+        assert!(profile.open_end, "one of the two was killed");
+        assert_eq!(profile.runtime.map(|r| r.health.undelayed_ns), Some(50), "the other one still counts");
+    }
+}

@@ -1,0 +1,43 @@
+//! The first record of a profile: what is run, and how.
+
+use std::time::SystemTime;
+
+use super::setup::Ready;
+use crate::{
+    cli::RunConfig,
+    experiment::{
+        machine::MachineConfig,
+        record::{self, Startup},
+    },
+};
+
+/// Of this run, with this seed and these settings of the experiments.
+pub(super) fn startup(config: &RunConfig, ready: &Ready, seed: u64, machine: &MachineConfig) -> Startup {
+    let since_epoch = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    Startup {
+        time: since_epoch.as_nanos() as u64,
+        version: record::VERSION,
+        program: config.program.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
+        seed,
+        kernel: nix::sys::utsname::uname()
+            .map(|name| name.release().to_string_lossy().into_owned())
+            .unwrap_or_default(),
+        rate: ready.rate,
+        experiment_ns: machine.length.0,
+        min_visits: machine.min_visits,
+        granularity: match config.granularity {
+            crate::cli::Granularity::Line => record::Granularity::Line,
+            crate::cli::Granularity::Function => record::Granularity::Function,
+        },
+        attribution: record::Attribution::Innermost,
+        points: ready
+            .points
+            .names()
+            .map(|name| record::PointSpec { name: name.to_owned(), kind: record::PointKind::Throughput })
+            .collect(),
+        min_speedups: config.view.min_speedups as u32,
+        fixed: config.view.all || config.fixed.is_some(),
+        end_to_end: config.end_to_end,
+        until: config.until,
+    }
+}

@@ -1,0 +1,91 @@
+//! Several runs in one file, as one.
+
+use super::{Health, Runtime};
+
+impl Runtime {
+    /// Adds a later run to this one: counts and times add up, shares are means over time, words stand once.
+    pub fn join(&mut self, later: Self) {
+        let (before, after) = (self.time as f64, later.time as f64);
+        self.time = self.time.saturating_add(later.time);
+        let Self { health: ours, .. } = self;
+        let Health {
+            samples,
+            lost_samples,
+            signals_sent,
+            signals_failed,
+            owed_ns,
+            paid_ns,
+            unpaid_ns,
+            runqueue_share,
+            steal_share,
+            undelayed_ns,
+            startup_ns,
+            sampling_ns,
+            delay_ns,
+            probe_ns,
+            cpu_ns,
+            out_of_scope,
+            throttled_ns,
+            quota_periods,
+            enough_ns,
+            threads,
+            warnings,
+            notices,
+        } = later.health;
+        for (sum, more) in [
+            (&mut ours.samples, samples),
+            (&mut ours.lost_samples, lost_samples),
+            (&mut ours.signals_sent, signals_sent),
+            (&mut ours.signals_failed, signals_failed),
+            (&mut ours.owed_ns, owed_ns),
+            (&mut ours.paid_ns, paid_ns),
+            (&mut ours.unpaid_ns, unpaid_ns),
+            (&mut ours.undelayed_ns, undelayed_ns),
+            (&mut ours.startup_ns, startup_ns),
+            (&mut ours.sampling_ns, sampling_ns),
+            (&mut ours.delay_ns, delay_ns),
+            (&mut ours.probe_ns, probe_ns),
+            (&mut ours.cpu_ns, cpu_ns),
+            (&mut ours.out_of_scope, out_of_scope),
+            (&mut ours.throttled_ns, throttled_ns),
+            (&mut ours.quota_periods.0, quota_periods.0),
+            (&mut ours.quota_periods.1, quota_periods.1),
+        ] {
+            *sum = sum.saturating_add(more);
+        }
+        let whole = before + after;
+        if whole > 0.0 {
+            let mean = |a: f64, b: f64| (a * before + b * after) / whole;
+            ours.runqueue_share = mean(ours.runqueue_share, runqueue_share);
+            ours.steal_share = mean(ours.steal_share, steal_share);
+        }
+        ours.enough_ns = enough_ns;
+        ours.threads.extend(threads);
+        for (words, more) in [(&mut ours.warnings, warnings), (&mut ours.notices, notices)] {
+            for word in more {
+                if !words.contains(&word) {
+                    words.push(word);
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_add_up_and_shares_are_means_over_time() {
+        let run = |time, samples, steal_share, warning: &str| Runtime {
+            time,
+            health: Health { samples, steal_share, warnings: vec![warning.into()], ..Health::default() },
+        };
+        let mut both = run(100, 10, 0.0, "a");
+        both.join(run(300, 20, 0.4, "a"));
+        both.join(run(0, 0, 0.9, "b"));
+        assert_eq!((both.time, both.health.samples), (400, 30));
+        assert!((both.health.steal_share - 0.3).abs() < 1e-12);
+        assert_eq!(both.health.warnings, ["a", "b"]);
+    }
+}
