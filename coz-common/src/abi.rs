@@ -108,14 +108,12 @@ pub struct KernelSlot {
     pub credit: u64,
     /// `TargetSlot::paid` up to which payments have gone into `local` and `credit`.
     pub paid_seen: u64,
-    /// The epoch that `local`, `credit`, `share` and `share_weight` belong to.
+    /// The epoch that `local`, `credit` and all shares belong to.
     pub epoch: u32,
     /// Bits of [`flags`].
     pub flags: u32,
-    /// Running share of the thread's CPU time that falls on the selected line, in 1/65536 (fluid charging).
-    pub share: u32,
-    /// CPU time behind `share`, capped, in units of 1024 ns.
-    pub share_weight: u32,
+    /// Of all the thread's CPU time, whatever stretch it is in.
+    pub share: Share,
     /// When the thread last got its CPU; 0 while it has none.
     pub on_cpu_since: u64,
     /// CPU time since the thread's last sample, up to `on_cpu_since`.
@@ -140,8 +138,8 @@ pub struct KernelSlot {
     pub ready_at: u64,
     /// Visits of uprobe points in this epoch.
     pub visits: u32,
-    /// Explicit padding.
-    pub _pad: u32,
+    /// Which of `kinds` the present stretch is of; [`STRETCH_KINDS`] where none was free.
+    pub stretch: u32,
     /// Delay owed at the end of an epoch and never paid, all in all.
     pub unpaid_total: u64,
     /// Delay absorbed, all in all (by paying, by own hits and by waiting on a thread that had).
@@ -150,8 +148,37 @@ pub struct KernelSlot {
     pub visits_total: u64,
     /// CPU time of the thread's whole life, up to `on_cpu_since`.
     pub cpu_total: u64,
-    /// To a multiple of a cache line.
-    pub _reserved: [u64; 2],
+    /// The kinds of stretches seen in this epoch.
+    pub kinds: [Kind; STRETCH_KINDS as usize],
+    /// Explicit padding.
+    pub _pad: u32,
+}
+
+/// The place where a thread's life begins.
+pub const PLACE_START: u32 = 1;
+
+/// How many kinds of stretches a thread's slot tells apart: places where it blocks or wakes somebody. A thread with more
+/// of them is charged at its share of all its time in the others.
+pub const STRETCH_KINDS: u32 = 9;
+
+/// A running share of CPU time that falls on the selected line.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Share {
+    /// In 1/65536.
+    pub value: u32,
+    /// CPU time behind it, capped, in units of 1024 ns; 0: nothing is known.
+    pub weight: u32,
+}
+
+/// The stretches of a thread's CPU time that begin at the same place of its code.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Kind {
+    /// The place; 0: none, the entry is free.
+    pub place: u32,
+    /// Of the CPU time in these stretches.
+    pub share: Share,
 }
 
 impl KernelSlot {
@@ -161,6 +188,7 @@ impl KernelSlot {
     pub fn reset(&mut self, tid: u32, tgid: u32, target: &TargetSlot) {
         let key = self.key;
         *self = Self { key, tid, tgid, paid_seen: target.paid, sent: target.acked, ..Self::default() };
+        self.kinds[0].place = PLACE_START;
     }
 }
 
@@ -464,6 +492,8 @@ pub enum Stat {
     ReadFailed,
     /// Visits of uprobe points by threads outside the set.
     ForeignVisits,
+    /// A thread ran that had not been seen to get its CPU, or got one without having been seen to lose it.
+    SwitchesMissed,
 }
 
 impl Stat {
@@ -493,16 +523,17 @@ impl Stat {
         Self::PaidAbsurd,
         Self::ReadFailed,
         Self::ForeignVisits,
+        Self::SwitchesMissed,
     ];
 }
 
 /// Number of [`Stat`]s.
-pub const STAT_COUNT: u32 = Stat::ForeignVisits as u32 + 1;
+pub const STAT_COUNT: u32 = Stat::SwitchesMissed as u32 + 1;
 
 const _: () = assert!(size_of::<Control>() == 4096 && align_of::<Control>() == 8);
 const _: () = assert!(offset_of!(Control, threshold_ns) == 24);
 const _: () = assert!(size_of::<Global>() == 4096);
-const _: () = assert!(size_of::<KernelSlot>() == 192);
+const _: () = assert!(size_of::<KernelSlot>() == 288);
 const _: () = assert!(size_of::<TargetSlot>() == 64);
 const _: () = assert!(size_of::<CounterSlot>() == 128 && offset_of!(CounterSlot, count) == 8);
 const _: () = assert!(size_of::<LineEntry>() == 8 && size_of::<PageKey>() == 8);

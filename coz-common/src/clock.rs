@@ -10,11 +10,7 @@
 //! same ones. They contain no loop, no division by a variable that can be zero, and no panic.
 
 use crate::abi::{Control, KernelSlot, STATE_RUNNING, TargetSlot, flags};
-
-/// `share` of a thread that does nothing but run the selected line.
-pub const SHARE_ONE: u32 = 1 << 16;
-/// How many nominal periods of CPU time the running share looks back on.
-pub const SHARE_WINDOW: u64 = 8;
+use crate::stretch;
 
 /// `G` together with the epoch that it belongs to, in one word, so that raising it is one compare-and-exchange
 /// and a late hit of the experiment before can not touch the next one's.
@@ -115,8 +111,7 @@ pub fn enter_epoch(slot: &mut KernelSlot, target: &TargetSlot, experiment: &Expe
     slot.epoch = experiment.epoch;
     slot.local = 0;
     slot.credit = 0;
-    slot.share = 0;
-    slot.share_weight = 0;
+    stretch::forget(slot);
     slot.visits = 0;
     slot.paid_seen = target.paid;
     // CPU time before the experiment is not charged to it.
@@ -185,33 +180,14 @@ pub fn take_sample_weight(slot: &mut KernelSlot, experiment: &Experiment) -> u64
     weight
 }
 
-/// A sample has fallen into the selected line (`hit`) or not: moves the running share towards 1 or 0.
-///
-/// The share is the weighted mean of all samples of this experiment until they stand for [`SHARE_WINDOW`]
-/// periods, from then on an exponential mean of that length. So it is unbiased from the first sample on, and
-/// nothing is carried from one selected line to the next.
-#[inline(always)]
-pub fn observe(slot: &mut KernelSlot, hit: bool, weight_ns: u64, experiment: &Experiment) {
-    let cap = ((SHARE_WINDOW * experiment.period_ns) >> 10) + 1;
-    let weight = ((weight_ns >> 10) + 1).min(cap);
-    let total = (u64::from(slot.share_weight) + weight).min(cap);
-    let share = u64::from(slot.share);
-    slot.share = if hit {
-        share + (u64::from(SHARE_ONE) - share) * weight / total
-    } else {
-        share - share * weight / total
-    } as u32;
-    slot.share_weight = total as u32;
-}
-
-/// Charges the CPU time since the last charge, at the running share (fluid charging): the thread has, in the
-/// program that is being predicted, had this much less to do, so everyone else must be delayed by as much.
-/// Before the thread's first sample in the experiment nothing is known: the time stays, to be charged then.
+/// Charges the CPU time since the last charge, at the running share of the present stretch (fluid charging): the
+/// thread has, in the program that is being predicted, had this much less to do, so everyone else must be delayed by as
+/// much. Before the thread's first sample in the experiment nothing is known: the time stays, to be charged then.
 ///
 /// Returns the nanoseconds charged. The caller raises `G` to the new `local`.
 #[inline(always)]
 pub fn charge(slot: &mut KernelSlot, experiment: &Experiment, required: u64) -> u64 {
-    if !experiment.running || slot.share_weight == 0 {
+    if !experiment.running || slot.share.weight == 0 {
         return 0;
     }
     let cpu = slot.cpu_uncharged;
@@ -224,7 +200,7 @@ pub fn charge(slot: &mut KernelSlot, experiment: &Experiment, required: u64) -> 
 #[inline(always)]
 pub fn charge_exit(slot: &mut KernelSlot, experiment: &Experiment, required: u64) -> u64 {
     let charged = charge(slot, experiment, required);
-    if !experiment.running || slot.share_weight == 0 || slot.cpu_total >= experiment.period_ns {
+    if !experiment.running || slot.share.weight == 0 || slot.cpu_total >= experiment.period_ns {
         return charged;
     }
     charged + charge_time(slot, experiment, required, experiment.period_ns - slot.cpu_total)
@@ -232,7 +208,7 @@ pub fn charge_exit(slot: &mut KernelSlot, experiment: &Experiment, required: u64
 
 #[inline(always)]
 fn charge_time(slot: &mut KernelSlot, experiment: &Experiment, required: u64, cpu: u64) -> u64 {
-    let line = (cpu * u64::from(slot.share)) >> 16;
+    let line = (cpu * u64::from(stretch::share(slot))) >> 16;
     let delay = line * u64::from(experiment.speedup) / 1000;
     // The hit moves this thread's own clock, wherever it stands; credit from before stays credit.
     let credit = slot.credit;
@@ -242,10 +218,63 @@ fn charge_time(slot: &mut KernelSlot, experiment: &Experiment, required: u64, cp
     delay
 }
 
+/// What a thread brings along when it gets a CPU.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Began {
+    /// Time that it had stood in the run queue, nanoseconds.
+    pub waited: u64,
+    /// Delay that it has absorbed by waiting for who woke it, nanoseconds.
+    pub inherited: u64,
+}
+
+/// The thread gets a CPU at `now`.
+#[inline(always)]
+pub fn get_cpu(
+    slot: &mut KernelSlot,
+    target: &TargetSlot,
+    experiment: &Experiment,
+    required: u64,
+    now: u64,
+) -> Began {
+    let mut began = Began::default();
+    slot.on_cpu_since = now;
+    if slot.ready_at != 0 {
+        began.waited = now.saturating_sub(slot.ready_at);
+        slot.ready_at = 0;
+        book_wait(slot, target, experiment, began.waited);
+    }
+    if slot.woken_at != 0 {
+        if target.paying != 0 {
+            slot.woken_at = 0;
+        } else {
+            enter_epoch(slot, target, experiment, now);
+            began.inherited = apply_wake(slot, experiment, required, now);
+        }
+    }
+    slot.blocked_at = 0;
+    began
+}
+
+/// The thread runs, though it was not seen to get its CPU: `Some` of when it must have, to be given to [`get_cpu`]. That is
+/// when it became ready, or `now` where that was not seen either.
+///
+/// Such a thing should not happen, but does: on a virtual machine whose hypervisor kept an old copy of the kernel's code for
+/// some processes, the tracepoint was silent while one of them gave its CPU away. A thread that is taken
+/// for sleeping while it runs would be charged nothing until its next switch.
+#[must_use]
+#[inline(always)]
+pub const fn missed_switch(slot: &KernelSlot, now: u64) -> Option<u64> {
+    match (slot.on_cpu_since, slot.ready_at) {
+        (0, 0) => Some(now),
+        (0, ready) => Some(ready),
+        _ => None,
+    }
+}
+
 /// The thread runs again, `waited` after it was ready to. While it pays, waiting for a CPU is no payment; but a
 /// wake-up takes its time on an idle machine too, and that much of it would not have been there without the payment.
 #[inline(always)]
-pub fn book_wait(slot: &mut KernelSlot, target: &TargetSlot, experiment: &Experiment, waited: u64) {
+fn book_wait(slot: &mut KernelSlot, target: &TargetSlot, experiment: &Experiment, waited: u64) {
     if target.paying != 0 {
         slot.pay_wait += waited.saturating_sub(experiment.wake_latency_ns);
     }

@@ -7,4 +7,5 @@ pub mod clock;
 pub mod lookup;
 #[cfg(not(target_arch = "bpf"))]
 pub mod slot;
+pub mod stretch;
 pub mod units;

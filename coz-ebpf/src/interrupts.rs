@@ -63,6 +63,15 @@ pub fn hard_leave() {
     }
 }
 
+/// This CPU is in no interrupt now: a tracepoint that was not heard must not count for longer.
+#[inline(always)]
+pub fn none() {
+    if let Some(state) = here() {
+        state.hard = 0;
+        state.soft = 0;
+    }
+}
+
 /// A softirq begins.
 #[inline(always)]
 pub fn soft_enter(vector: u32) {

@@ -10,6 +10,7 @@ use aya_ebpf::{
 use coz_common::{
     abi::{Stat, flags},
     clock::{self, debt},
+    stretch,
 };
 
 use crate::{
@@ -57,7 +58,7 @@ pub fn try_sample(ctx: &PerfEventContext) -> Option<()> {
     if !experiment.running {
         return None;
     }
-    clock::observe(thread.slot, line != 0 && line == control.selected, weight, &experiment);
+    stretch::observe(thread.slot, line != 0 && line == control.selected, weight, &experiment);
     required = thread.charge(&experiment, required);
     if user_mode && debt(thread.slot, required) >= control.threshold_ns && now < control.deadline_ns {
         signal::ask_to_pay(&mut thread, process, control, now);

@@ -3,7 +3,7 @@
 use aya_ebpf::helpers::{bpf_get_current_pid_tgid, bpf_ktime_get_ns};
 use coz_common::{
     abi::Stat,
-    clock::{absorbed, apply_wake, book_wait, enter_epoch},
+    clock::absorbed,
 };
 
 use crate::{
@@ -19,6 +19,8 @@ const TASK_DEAD: u32 = 0x80;
 /// One thread loses its CPU, another gets it.
 #[inline(always)]
 pub fn try_switch(next: Task, prev_state: u32, preempted: bool) {
+    // Whoever switches is in no interrupt, whatever was seen of the last one.
+    interrupts::none();
     let prev = bpf_get_current_pid_tgid() as u32;
     if let Some(thread) = thread::index_of(prev).and_then(thread::at) {
         leaves_cpu(prev, thread, prev_state, preempted);
@@ -50,32 +52,21 @@ fn leaves_cpu(tid: u32, mut thread: Thread, state: u32, preempted: bool) {
     } else {
         thread.slot.blocked_at = now;
         thread.slot.ready_at = 0;
+        // Our handler's own sleep is no part of the program.
+        if thread.target.paying == 0 {
+            thread.begin_stretch(false);
+        }
     }
 }
 
 #[inline(always)]
-fn gets_cpu(thread: Thread) {
+fn gets_cpu(mut thread: Thread) {
     let Some(experiment) = thread::experiment() else { return };
-    let now = now();
-    let slot = thread.slot;
-    slot.on_cpu_since = now;
-    if slot.ready_at != 0 {
-        let waited = now.saturating_sub(slot.ready_at);
-        slot.ready_at = 0;
-        count(Stat::RunqueueNs, waited);
-        book_wait(slot, thread.target, &experiment, waited);
+    if thread.slot.on_cpu_since != 0 {
+        count(Stat::SwitchesMissed, 1);
     }
-    if slot.woken_at != 0 {
-        if thread.target.paying != 0 {
-            slot.woken_at = 0;
-        } else {
-            // Not in the thread's own context, but nobody else is: it is about to run here.
-            enter_epoch(slot, thread.target, &experiment, now);
-            let inherited = apply_wake(slot, &experiment, thread::required(experiment.epoch), now);
-            count(Stat::InheritedNs, inherited);
-        }
-    }
-    slot.blocked_at = 0;
+    // Not in the thread's own context, but nobody else is: it is about to run here.
+    thread.get_cpu(&experiment, now());
 }
 
 /// A task is being woken, by the current one or by an interrupt on its back.
@@ -93,6 +84,7 @@ pub fn try_waking(task: Task) {
             thread::index_of(bpf_get_current_pid_tgid() as u32).and_then(thread::at).map(|mut waker| {
                 let required = waker.catch_up(&experiment, now);
                 waker.charge(&experiment, required);
+                waker.begin_stretch(true);
                 absorbed(waker.slot)
             })
         }

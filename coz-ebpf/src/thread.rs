@@ -2,15 +2,23 @@
 
 use core::intrinsics::{AtomicOrdering, atomic_cxchg};
 
+use aya_ebpf::helpers::generated::{bpf_get_current_task_btf, bpf_task_pt_regs};
 use coz_common::{
     abi::{self, KernelSlot, SLOT_PROBES, STATE_RUNNING, Stat, TargetSlot},
     clock::{self, Experiment, TaggedDelay},
+    stretch,
 };
 
 use crate::{
     kernel::{Task, read},
     maps::{GLOBAL, PAYMENTS, SLOTS, TIDS, control, count, offsets},
 };
+
+/// Offsets of instruction and stack pointer in the registers that a thread left user mode with (x86-64
+/// `struct pt_regs`).
+const PT_REGS_IP: u32 = 128;
+/// See [`PT_REGS_IP`].
+const PT_REGS_SP: u32 = 152;
 
 /// A thread of the profiled set, at an event in its own context or on its own CPU.
 pub struct Thread {
@@ -36,10 +44,23 @@ pub fn at(index: u32) -> Option<Thread> {
 }
 
 impl Thread {
-    /// Brings the slot up to date: the epoch, what was paid, the CPU time. Every event starts here.
-    /// Returns what is required of everyone now.
+    /// Gets a CPU.
+    #[inline(always)]
+    pub fn get_cpu(&mut self, experiment: &Experiment, now: u64) {
+        let required = required(experiment.epoch);
+        let began = clock::get_cpu(self.slot, self.target, experiment, required, now);
+        count(Stat::RunqueueNs, began.waited);
+        count(Stat::InheritedNs, began.inherited);
+    }
+
+    /// Brings the slot of the current thread up to date: the epoch, what was paid, the CPU time. Every event in its
+    /// context starts here. Returns what is required of everyone now.
     #[inline(always)]
     pub fn catch_up(&mut self, experiment: &Experiment, now: u64) -> u64 {
+        if let Some(since) = clock::missed_switch(self.slot, now) {
+            count(Stat::SwitchesMissed, 1);
+            self.get_cpu(experiment, since);
+        }
         let ran = clock::account_cpu(self.slot, self.target, now);
         count(Stat::CpuNs, ran);
         clock::enter_epoch(self.slot, self.target, experiment, now);
@@ -50,6 +71,15 @@ impl Thread {
             None => count(Stat::PaidAbsurd, 1),
         }
         required
+    }
+
+    /// The thread, which is the current one, blocks here or has woken somebody: what comes now is another stretch.
+    #[inline(always)]
+    pub fn begin_stretch(&mut self, woke: bool) {
+        // SAFETY: helpers; the task is the current one, so its registers stay where they are.
+        let registers = unsafe { bpf_task_pt_regs(bpf_get_current_task_btf()) } as *const u8;
+        let (Some(ip), Some(sp)) = (read(registers, PT_REGS_IP), read(registers, PT_REGS_SP)) else { return };
+        stretch::begin(self.slot, stretch::place(ip, sp, woke));
     }
 
     /// Charges the line's share of the CPU time since the last charge.

@@ -16,6 +16,11 @@ int main(int argc, char **argv) {
     struct sockaddr *address = (struct sockaddr *)&at;
     socklen_t length = sizeof at;
     const int listening = socket(AF_INET, SOCK_STREAM, 0), out = socket(AF_INET, SOCK_STREAM, 0), yes = 1;
+    /* A queue of a few items. By default it holds some hundred, a second of work, and what an experiment does to it
+     * is still felt in the next ones. */
+    const int bytes = 8 * ITEM;
+    if (setsockopt(listening, SOL_SOCKET, SO_RCVBUF, &bytes, sizeof bytes)) return 1;
+    if (setsockopt(out, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes)) return 1;
     if (listening < 0 || out < 0 || bind(listening, address, length) || listen(listening, 1)) return 1;
     if (getsockname(listening, address, &length) || connect(out, address, length)) return 1;
     if (setsockopt(out, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes)) return 1;

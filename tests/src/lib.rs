@@ -2,6 +2,8 @@
 
 pub mod kernel;
 pub mod run;
+#[path = "../sim/mod.rs"]
+pub mod sim;
 
 use std::path::PathBuf;
 use std::sync::OnceLock;

@@ -1,6 +1,8 @@
 //! The rules against what engine and paper say of them.
 
 use super::*;
+use crate::abi::Share;
+use crate::stretch::{SHARE_ONE, observe};
 use proptest::prelude::*;
 
 fn experiment(speedup: u32) -> Experiment {
@@ -42,12 +44,18 @@ fn epochs_wrap_without_confusion() {
 #[test]
 fn a_new_experiment_forgives_everything() {
     let mut t =
-        KernelSlot { epoch: 6, local: 50, credit: 9, share: 3, share_weight: 4, ..KernelSlot::default() };
+        KernelSlot {
+        epoch: 6,
+        local: 50,
+        credit: 9,
+        share: Share { value: 3, weight: 4 },
+        ..KernelSlot::default()
+    };
     t.cpu_uncharged = 1 << 40;
     t.blocked_at = 10;
     let paid = TargetSlot { paid: 77, ..TargetSlot::default() };
     assert!(enter_epoch(&mut t, &paid, &experiment(500), 3_000));
-    assert_eq!((absorbed(&t), t.share_weight, t.paid_seen), (0, 0, 77));
+    assert_eq!((absorbed(&t), t.share.weight, t.paid_seen), (0, 0, 77));
     assert_eq!(t.cpu_uncharged, 2_000, "CPU time before the experiment is not charged to it");
     assert_eq!(t.blocked_at, 1_000, "nor is waiting before it");
     assert!(!enter_epoch(&mut t, &paid, &experiment(500), 3_000));
@@ -61,8 +69,7 @@ fn overpayment_is_credit_and_never_billed_to_others() {
     assert_eq!((t.local, t.credit), (100, 30));
     // The next hit raises G by its own delay only.
     t.cpu_uncharged = 1_000;
-    t.share = SHARE_ONE;
-    t.share_weight = 1;
+    t.share = Share { value: SHARE_ONE, weight: 1 };
     assert_eq!(charge(&mut t, &experiment(1000), 100), 1_000);
     assert_eq!((t.local, t.credit), (1_100, 30));
 }
@@ -257,7 +264,22 @@ proptest! {
         let mut t = thread();
         for (hit, weight) in hits {
             observe(&mut t, hit, u64::from(weight), &experiment(1000));
-            prop_assert!(t.share <= SHARE_ONE);
+            prop_assert!(t.share.value <= SHARE_ONE);
         }
     }
+}
+
+#[test]
+fn a_switch_that_was_not_seen_is_made_up_for() {
+    // Blocked at 5,000, woken at 9,000 by a thread that had absorbed 300; seen next by a sample at 400,000.
+    let mut t = thread();
+    (t.blocked_at, t.woken_at, t.ready_at, t.woken_local, t.woken_epoch) = (5_000, 9_000, 9_000, 300, 7);
+    let since = missed_switch(&t, 400_000);
+    assert_eq!(since, Some(9_000), "it has run since it was ready, as far as one can know");
+    let began = get_cpu(&mut t, &TargetSlot::default(), &experiment(500), 1_000, 9_000);
+    assert_eq!(began, Began { waited: 0, inherited: 300 });
+    assert_eq!((t.on_cpu_since, t.blocked_at, t.ready_at, t.woken_at), (9_000, 0, 0, 0));
+    assert_eq!(missed_switch(&t, 400_000), None);
+    assert_eq!(account_cpu(&mut t, &TargetSlot::default(), 400_000), 391_000);
+    assert_eq!(missed_switch(&thread(), 400_000), Some(400_000), "nothing was seen: nothing is charged");
 }

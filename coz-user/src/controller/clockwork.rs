@@ -87,9 +87,12 @@ pub fn snapshot(
     line: LineId,
 ) -> Result<Snapshot> {
     let stats = kernel.stats()?;
+    let (at, required) = (now(), kernel.required(epoch));
+    let standing = kernel.standing(epoch, at);
     Ok(Snapshot {
-        at: now(),
-        required: kernel.required(epoch),
+        at,
+        required,
+        absorbed: standing.absorbed.unwrap_or(required),
         points: points.visits(kernel)?,
         selected: Counts::total(kernel, attribution, line),
         set: SetTotals {
@@ -103,6 +106,6 @@ pub fn snapshot(
             paid: Nanos(stats.get(Stat::PaidNs)),
             inherited: Nanos(stats.get(Stat::InheritedNs)),
         },
-        unpaid: kernel.unpaid(epoch).mean,
+        unpaid: standing.unpaid,
     })
 }

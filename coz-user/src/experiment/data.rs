@@ -73,7 +73,10 @@ pub struct Snapshot {
     pub at: Nanos,
     /// `G`: the delay that everyone must have absorbed in the present experiment; 0 before the first.
     pub required: Nanos,
-    /// Mean of `G - local` over the threads that visited a point in this experiment, weighted by their visits.
+    /// Mean delay that the threads that visited a point in this experiment have absorbed, weighted by their visits: what
+    /// their clocks are short of wall time. `required` where it is not known who visited.
+    pub absorbed: Nanos,
+    /// What is missing to `required`, over the same threads.
     pub unpaid: Nanos,
     /// Every point known by now. One that was not in an earlier snapshot had no visits then.
     pub points: Vec<PointVisits>,
@@ -162,7 +165,9 @@ pub struct Experiment {
     pub end: Nanos,
     /// `G_end - G_begin`: the delay required of every thread.
     pub delay: Nanos,
-    /// Mean delay that the threads that visited a point had not absorbed at the end.
+    /// Mean delay that the threads that visited a point have absorbed; `delay` where all have absorbed all of it.
+    pub absorbed: Nanos,
+    /// Mean delay that these had not absorbed at the end.
     pub unpaid: Nanos,
     /// Visits within it, of every known point.
     pub points: Vec<PointVisits>,
@@ -181,12 +186,16 @@ impl Experiment {
         self.end.since(self.begin)
     }
 
-    /// Effective time, nanoseconds: what would have passed had the line been faster. Zero or less where the line
-    /// ran all the time and was sped up by all of it.
+    /// Effective time, nanoseconds: what would have passed had the line been faster, by the clocks of those who made the
+    /// progress. Zero or less where the line ran all the time and was sped up by all of it.
+    ///
+    /// The paper (section 3.4) subtracts the delay that was required; that is the same once everyone has absorbed it. A
+    /// thread that has not (one that hardly runs is hardly asked to pay) has made its visits in so much more
+    /// virtual time.
     #[must_use]
     pub fn effective(&self) -> i64 {
         let signed = |n: Nanos| i64::try_from(n.0).unwrap_or(i64::MAX);
-        signed(self.wall()).saturating_sub(signed(self.delay))
+        signed(self.wall()).saturating_sub(signed(self.absorbed))
     }
 
     /// `unpaid / effective`; infinite where no effective time is left and something is unpaid.
@@ -242,6 +251,7 @@ mod tests {
             begin: Nanos(1000),
             end: Nanos(1300),
             delay: Nanos(100),
+            absorbed: Nanos(100),
             unpaid: Nanos(0),
             points: vec![PointVisits { point: PointId(0), visits: 9 }],
             selected: LineCount::default(),
@@ -258,7 +268,7 @@ mod tests {
 
     #[test]
     fn a_delay_longer_than_the_experiment_is_negative_time_not_a_huge_one() {
-        let e = Experiment { delay: Nanos(301), ..sound() };
+        let e = Experiment { delay: Nanos(301), absorbed: Nanos(301), ..sound() };
         assert_eq!(e.effective(), -1);
         assert_eq!(e.defect(), Some(Why::NoTime));
     }

@@ -298,6 +298,7 @@ fn window(current: Current, first: &Snapshot, last: &Snapshot) -> Experiment {
         begin: first.at,
         end: last.at,
         delay: last.required.since(first.required),
+        absorbed: last.absorbed.since(first.required),
         unpaid: last.unpaid,
         points: last.visits_since(first),
         selected: LineCount {
@@ -321,6 +322,7 @@ fn whole_run(current: Option<Current>, start: Nanos, last: &Snapshot) -> Experim
         begin: start,
         end: last.at,
         delay: current.map_or(Nanos(0), |_| last.required),
+        absorbed: current.map_or(Nanos(0), |_| last.absorbed),
         unpaid: last.unpaid,
         points: visits.collect(),
         selected: last.selected,

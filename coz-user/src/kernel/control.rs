@@ -11,11 +11,14 @@ use coz_common::{
     abi::{
         ABI_VERSION, Control, CounterSlot, LineCount, MAX_POINTS, STAT_COUNT, STATE_IDLE, STATE_RUNNING, Stat,
     },
-    clock::{TaggedDelay, debt},
+    clock::TaggedDelay,
     units::{LineId, Nanos, Speedup},
 };
 
-use super::load::Kernel;
+use super::{
+    load::Kernel,
+    standing::{Standing, standing_of},
+};
 
 /// What stays the same during a whole profile.
 #[derive(Clone, Copy, Debug)]
@@ -64,16 +67,6 @@ impl fmt::Display for Stats {
         }
         Ok(())
     }
-}
-
-/// What threads still owe at the end of an experiment.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Unpaid {
-    /// Mean over the threads that visited a point, weighted by their visits; over all threads of the experiment
-    /// where none did.
-    pub mean: Nanos,
-    /// The largest.
-    pub worst: Nanos,
 }
 
 impl Kernel {
@@ -143,9 +136,9 @@ impl Kernel {
         Nanos(TaggedDelay(self.global.read(0).map_or(0, |global| global.required)).in_epoch(epoch))
     }
 
-    /// What is unpaid of an experiment now.
+    /// Where the virtual clocks stand in this experiment, `now`.
     #[must_use]
-    pub fn unpaid(&self, epoch: u32) -> Unpaid {
+    pub fn standing(&self, epoch: u32, now: Nanos) -> Standing {
         let required = self.required(epoch).0;
         let threads = (0..self.slots.len()).filter_map(|index| {
             let slot = self.slots.get(index)?;
@@ -153,9 +146,11 @@ impl Kernel {
             let (key, of) = unsafe {
                 ((&raw const (*slot).key).read_volatile(), (&raw const (*slot).epoch).read_volatile())
             };
-            if key != 0 && of == epoch { self.slots.read(index) } else { None }
+            let slot = if key != 0 && of == epoch { self.slots.read(index) } else { None }?;
+            let paid = self.payments.read(index).map_or(slot.paid_seen, |target| target.paid);
+            Some((standing_of(&slot, paid, required, now.0), u64::from(slot.visits)))
         });
-        mean_debt(threads.map(|slot| (debt(&slot, required), u64::from(slot.visits))))
+        Standing::of(threads, required)
     }
 
     /// Samples of a line so far.
@@ -201,19 +196,6 @@ impl Kernel {
     }
 }
 
-fn mean_debt(threads: impl Iterator<Item = (u64, u64)>) -> Unpaid {
-    let (mut weighted, mut weight, mut plain, mut count, mut worst) = (0u128, 0u128, 0u128, 0u128, 0u64);
-    for (debt, visits) in threads {
-        weighted += u128::from(debt) * u128::from(visits);
-        weight += u128::from(visits);
-        plain += u128::from(debt);
-        count += 1;
-        worst = worst.max(debt);
-    }
-    let mean = weighted.checked_div(weight).or_else(|| plain.checked_div(count)).unwrap_or(0);
-    Unpaid { mean: Nanos(mean as u64), worst: Nanos(worst) }
-}
-
 /// `CLOCK_MONOTONIC`, which is what the kernel's programs and the shim read too.
 #[must_use]
 pub fn now() -> Nanos {
@@ -221,22 +203,4 @@ pub fn now() -> Nanos {
     // SAFETY: a valid pointer; the call can not fail for this clock.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
     Nanos(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn unpaid_debt_is_weighed_by_visits() {
-        // The thread that makes the progress counts, not the one that sleeps.
-        let unpaid = mean_debt([(100, 9), (1_000_000, 0), (200, 1)].into_iter());
-        assert_eq!(unpaid, Unpaid { mean: Nanos(110), worst: Nanos(1_000_000) });
-    }
-
-    #[test]
-    fn without_visits_every_thread_counts_alike() {
-        assert_eq!(mean_debt([(100, 0), (300, 0)].into_iter()).mean, Nanos(200));
-        assert_eq!(mean_debt(std::iter::empty()), Unpaid::default());
-    }
 }

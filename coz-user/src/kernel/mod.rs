@@ -12,5 +12,6 @@ mod log;
 pub mod mapped;
 pub mod offsets;
 pub mod processes;
+pub mod standing;
 
 pub use log::KernelLog;

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use anyhow::Result;
 
@@ -56,13 +57,13 @@ impl Subject {
         command
     }
 
-    /// Runs such a command to its end.
+    /// Runs such a command to its end. For a server, the time in which it was served.
     ///
     /// # Errors
     /// When it fails.
-    pub fn run(&self, mut command: Command) -> Result<()> {
+    pub fn run(&self, mut command: Command) -> Result<Option<Duration>> {
         match self {
-            Self::Ours(..) => sh::run(command.stdout(Stdio::null()).stderr(Stdio::null())),
+            Self::Ours(..) => sh::run(command.stdout(Stdio::null()).stderr(Stdio::null())).map(|()| None),
             Self::Foreign(workload) => workload.run(&mut command),
         }
     }

@@ -55,8 +55,8 @@ pub fn run(options: &Options) -> Result<()> {
         let profile = folder().join(format!("{name}.jsonl"));
         let report = profiled(&workload, &profiler, &profile)?;
         let share = samples(&workload)?;
-        let same = same::outputs(name, &profiler, options.runs)?;
-        let section = section(&workload, &profile, &report, &share, same);
+        same::as_plain(name, &profiler, options.runs)?;
+        let section = section(&workload, &profile, &report, &share, options.runs);
         println!("{section}");
         text += &section;
     }
@@ -114,7 +114,7 @@ fn samples(workload: &Workload) -> Result<String> {
 }
 
 /// A section of a Markdown document, without paths of this machine.
-fn section(workload: &Workload, profile: &Path, report: &str, samples: &str, same: Option<u32>) -> String {
+fn section(workload: &Workload, profile: &Path, report: &str, samples: &str, runs: u32) -> String {
     let mut text = String::new();
     let args = workload.shown_args();
     let program = workload.program.file_name().unwrap_or_default().to_string_lossy();
@@ -126,12 +126,12 @@ fn section(workload: &Workload, profile: &Path, report: &str, samples: &str, sam
         report.trim_end()
     );
     let _ = writeln!(text, "`perf report` on the same command:\n\n```\n{samples}\n```\n");
-    if let Some(runs) = same {
-        let _ = writeln!(
-            text,
-            "Output and exit code were those of a plain run, byte for byte, in {runs} of {runs} runs.\n"
-        );
-    }
+    let _ = writeln!(
+        text,
+        "Output and exit code were those of a plain run, byte for byte, in {runs} of {runs} runs, and the kernel's BPF \
+         programs, maps and links after each were those before it; also after one more in which the profiler was \
+         killed.\n"
+    );
     let shown = |path: &Path| format!("{}/", path.display());
     text.replace(&shown(&folder()), "").replace(&shown(profile.parent().unwrap_or(profile)), "")
 }

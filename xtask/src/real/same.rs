@@ -1,57 +1,78 @@
-//! Whether a program's output and exit code are those of a plain run.
+//! Whether a program's output and exit code are those of a plain run, and the kernel afterwards as it was before.
 
-use std::fs;
+use std::collections::BTreeSet;
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::Command;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result, bail, ensure};
 
-use super::workload::statements;
-use super::{build, folder};
+use super::workload::{Outcome, Workload};
+use super::{command, folder};
 use crate::sh;
 
-/// Runs the program so many times plain and profiled, on little work, and compares. `None` for a program without output.
+/// Runs the program so many times plain and profiled, on little work, and compares; then once more with the profiler
+/// killed in the middle.
 ///
 /// # Errors
 /// At the first difference.
-pub fn outputs(name: &str, profiler: &Path, runs: u32) -> Result<Option<u32>> {
-    let folder = folder();
-    let program = build::program(name, &folder)?;
-    let (args, input, point) = match name {
-        "pbzip2" => {
-            let part = folder.join("part");
-            let text = fs::read(folder.join("text"))?;
-            fs::write(&part, &text[..text.len().min(20_000_000)])?;
-            (
-                vec!["-c".to_owned(), "-k".into(), "-p2".into(), "-b1".into(), part.display().to_string()],
-                None,
-                "BZ2_bzBuffToBuffCompress",
-            )
-        }
-        "sqlite3" => {
-            let script = folder.join("few.sql");
-            fs::write(&script, statements(800))?;
-            (vec![":memory:".to_owned()], Some(script), "sqlite3_finalize")
-        }
-        _ => return Ok(None),
+pub fn as_plain(name: &str, profiler: &Path, runs: u32) -> Result<()> {
+    let workload = Workload::small(name)?;
+    eprintln!("{name}: {runs} runs plain and profiled, to compare");
+    let plain = || workload.outcome(workload.plain(), None);
+    let profiled = |killed| {
+        let mut command = command(profiler, workload.point, &folder().join("same.jsonl"));
+        command.arg(&workload.program).args(&workload.args);
+        workload.outcome(command, killed)
     };
-    let output = |command: &mut Command| -> Result<Output> {
-        let input = input
-            .as_deref()
-            .map_or_else(|| Ok(Stdio::null()), |path| fs::File::open(path).map(Stdio::from))?;
-        command.stdin(input).output().with_context(|| format!("cannot start `{}`", sh::shown(command)))
-    };
-    eprintln!("{name}: {runs} runs plain and profiled, for their output");
     for run in 1..=runs {
-        let plain = output(Command::new(&program).args(&args))?;
-        let mut command = super::command(profiler, point, &folder.join("same.jsonl"));
-        let profiled = output(command.arg(&program).args(&args))?;
+        let before = kernel_objects()?;
+        let (expected, found) = (plain()?, profiled(None)?);
         ensure!(
-            plain.stdout == profiled.stdout,
+            found.output == expected.output,
             "{name}, run {run}: another output than that of a plain run"
         );
-        let (plain, profiled) = (plain.status, profiled.status);
-        ensure!(plain.code() == profiled.code(), "{name}, run {run}: {profiled}, in a plain run {plain}");
+        ensure!(
+            found.code == expected.code,
+            "{name}, run {run}: ended with {:?}, in a plain run with {:?}",
+            found.code,
+            expected.code
+        );
+        nothing_left(&before).with_context(|| format!("{name}, run {run}"))?;
     }
-    Ok(Some(runs))
+    let before = kernel_objects()?;
+    let expected = plain()?;
+    // Late enough that the program runs and is delayed, early enough that it has most of its work before it.
+    let Outcome { output, .. } = profiled(Some(Duration::from_millis(700)))?;
+    ensure!(output == expected.output, "{name}: another output after the profiler was killed");
+    nothing_left(&before).with_context(|| format!("{name}, after the profiler was killed"))
+}
+
+/// The BPF programs, maps and links that the kernel holds.
+fn kernel_objects() -> Result<BTreeSet<String>> {
+    let mut found = BTreeSet::new();
+    for kind in ["prog", "map", "link"] {
+        let list = sh::output(Command::new("bpftool").args(["-j", kind, "list"]))
+            .context("to list what the kernel holds takes bpftool: apt-get install -y bpftool")?;
+        let list: Vec<serde_json::Value> = serde_json::from_str(&list)?;
+        found.extend(list.iter().map(|entry| format!("{kind} {}", entry["id"])));
+    }
+    Ok(found)
+}
+
+/// What was not there before and does not go within some seconds: the kernel frees in the background.
+fn nothing_left(before: &BTreeSet<String>) -> Result<()> {
+    let deadline = Instant::now() + Duration::from_secs(5);
+    loop {
+        let now = kernel_objects()?;
+        let left: Vec<_> = now.difference(before).cloned().collect();
+        if left.is_empty() {
+            return Ok(());
+        }
+        if Instant::now() > deadline {
+            bail!("left in the kernel: {}", left.join(", "));
+        }
+        sleep(Duration::from_millis(100));
+    }
 }

@@ -2,11 +2,12 @@
 
 use std::fmt::Write as _;
 use std::fs;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result, bail, ensure};
 
 use super::load::Bound;
 use super::{build, folder, load};
@@ -14,6 +15,12 @@ use crate::sh;
 
 /// All of them.
 pub const NAMES: [&str; 3] = ["pbzip2", "sqlite3", "memcached"];
+
+/// What a run has left: all of its standard output, and its exit code (none after a signal).
+pub struct Outcome {
+    pub output: Vec<u8>,
+    pub code: Option<i32>,
+}
 
 /// What memcached answers on one CPU, roughly.
 const REQUESTS_A_MS: u64 = 20;
@@ -117,6 +124,21 @@ impl Workload {
         self
     }
 
+    /// Little work, two seconds or so, of a fixed amount.
+    ///
+    /// # Errors
+    /// When the program cannot be built, or its input not made.
+    pub fn small(name: &str) -> Result<Self> {
+        Ok(Self::prepare(name, 2)?.fixed())
+    }
+
+    /// The command of a plain run.
+    pub fn plain(&self) -> Command {
+        let mut command = Command::new(&self.program);
+        command.args(&self.args);
+        command
+    }
+
     /// The arguments without paths, for a document.
     pub fn shown_args(&self) -> String {
         let name = |arg: &String| {
@@ -129,28 +151,66 @@ impl Workload {
         }
     }
 
-    /// Runs a command that ends with program and arguments, keeps the program busy, and throws its output away.
+    /// Runs a command that ends with program and arguments, keeps the program busy, and throws its output away. For a
+    /// server, the time in which it was served; what it takes to start and end is not its work.
     ///
     /// # Errors
     /// When it fails.
-    pub fn run(&self, command: &mut Command) -> Result<()> {
+    pub fn run(&self, command: &mut Command) -> Result<Option<Duration>> {
+        let mut child = self.start(command.stdout(Stdio::null()))?;
+        let served = self.keep_busy(&mut child)?;
+        let status = child.wait()?;
+        ensure!(status.success(), "`{}` failed: {status}", sh::shown(command));
+        Ok(served)
+    }
+
+    /// Runs a command that ends with program and arguments, and keeps what the program says. What was started is
+    /// killed after `killed`; the program itself, if that was not it, runs on to its end.
+    ///
+    /// # Errors
+    /// When it cannot be started or served.
+    pub fn outcome(&self, mut command: Command, killed: Option<Duration>) -> Result<Outcome> {
+        let mut child = self.start(command.stdout(Stdio::piped()))?;
+        let mut pipe = child.stdout.take().context("its output was to be kept")?;
+        // Read beside everything else: who waits for room in a pipe does not end.
+        let reader = std::thread::spawn(move || {
+            let mut output = Vec::new();
+            pipe.read_to_end(&mut output).map(|_| output)
+        });
+        let killer = killed.map(|after| {
+            let pid = child.id();
+            std::thread::spawn(move || {
+                std::thread::sleep(after);
+                // SAFETY: kill has no preconditions; the child is not waited for before this thread has ended.
+                unsafe { libc::kill(pid.cast_signed(), libc::SIGKILL) };
+            })
+        });
+        let served = self.keep_busy(&mut child);
+        if let Some(killer) = killer {
+            ensure!(killer.join().is_ok(), "the thread that kills has failed");
+        }
+        let status = child.wait()?;
+        served?;
+        let Ok(output) = reader.join() else { bail!("the thread that reads the output has failed") };
+        Ok(Outcome { output: output?, code: status.code() })
+    }
+
+    fn start(&self, command: &mut Command) -> Result<Child> {
         let input = self
             .input
             .as_deref()
             .map_or_else(|| Ok(Stdio::null()), |path| fs::File::open(path).map(Stdio::from))?;
-        command.stdin(input).stdout(Stdio::null());
-        let Some(bound) = self.served else { return sh::run(command) };
-        let mut child = command.spawn().with_context(|| format!("cannot start `{}`", sh::shown(command)))?;
-        let served = load::serve(bound, || child.try_wait().is_ok_and(|status| status.is_some()));
-        // The server ends when it is told to; then its profiler does.
-        let told = served.and_then(|()| load::end_server());
-        if told.is_err() {
+        command.stdin(input).spawn().with_context(|| format!("cannot start `{}`", sh::shown(command)))
+    }
+
+    /// A server gets its requests, and is told to end; another program has all its work already.
+    fn keep_busy(&self, child: &mut Child) -> Result<Option<Duration>> {
+        let Some(bound) = self.served else { return Ok(None) };
+        let served = load::serve(bound).and_then(|time| load::end_server().map(|()| time));
+        if served.is_err() {
             let _ = child.kill();
         }
-        let status = child.wait()?;
-        told?;
-        ensure!(status.success(), "`{}` failed: {status}", sh::shown(command));
-        Ok(())
+        served.map(Some)
     }
 }
 

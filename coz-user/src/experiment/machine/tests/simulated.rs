@@ -87,6 +87,7 @@ impl Target {
         Snapshot {
             at: Nanos(self.now as u64),
             required: Nanos(self.required as u64),
+            absorbed: Nanos(self.required as u64),
             unpaid: Nanos(0),
             points: (0..2)
                 .map(|i| PointVisits { point: PointId(i as u32), visits: self.visits[i] as u64 })
