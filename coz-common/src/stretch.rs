@@ -159,7 +159,10 @@ mod tests {
         begin(&mut slot, place(3, 0, true));
         assert_eq!(slot.stretch, 1, "the others' entries are free again");
         begin(&mut slot, place(2, 0, true));
-        assert_eq!(slot.stretch, 0, "the stretch that went on is of the same kind as the next that begins there");
+        assert_eq!(
+            slot.stretch, 0,
+            "the stretch that went on is of the same kind as the next that begins there"
+        );
     }
 
     #[test]

@@ -1,10 +1,7 @@
 //! Switches and wake-ups: where threads wait for each other, and what delay comes along.
 
 use aya_ebpf::helpers::{bpf_get_current_pid_tgid, bpf_ktime_get_ns};
-use coz_common::{
-    abi::Stat,
-    clock::absorbed,
-};
+use coz_common::{abi::Stat, clock::absorbed};
 
 use crate::{
     interrupts::{self, Waker},

@@ -43,8 +43,7 @@ fn epochs_wrap_without_confusion() {
 
 #[test]
 fn a_new_experiment_forgives_everything() {
-    let mut t =
-        KernelSlot {
+    let mut t = KernelSlot {
         epoch: 6,
         local: 50,
         credit: 9,

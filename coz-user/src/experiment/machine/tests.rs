@@ -21,7 +21,14 @@ fn points(visits: u64) -> Vec<PointVisits> {
 
 fn snapshot(at: Nanos, visits: u64, required: Nanos) -> Event {
     let set = SetTotals { samples: at.0 / 1_000_000, ..SetTotals::default() };
-    Event::Snapshot(Snapshot { at, required, absorbed: required, points: points(visits), set, ..Snapshot::default() })
+    Event::Snapshot(Snapshot {
+        at,
+        required,
+        absorbed: required,
+        points: points(visits),
+        set,
+        ..Snapshot::default()
+    })
 }
 
 use super::super::data::SetTotals;
