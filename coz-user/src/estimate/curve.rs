@@ -32,8 +32,8 @@ impl Basis {
     }
 
     /// The finest spline that these speedups (0.0 to 1.0, zeros ignored, repeated as often as measured) can
-    /// carry: every piece has two different speedups, or three trials at the knot that it ends at, and, on average,
-    /// three trials, or five where there are more than two pieces. One bend is granted early, since a straight line through a curve that bends is
+    /// carry: every piece has two different speedups and, on average, three trials, or five where there are
+    /// more than two pieces; or three trials at the very knot that it ends at. One bend is granted early, since a straight line through a curve that bends is
     /// far off; more bends widen the intervals more than they mend.
     #[must_use]
     pub fn for_speedups(speedups: &[f64]) -> Self {
@@ -50,11 +50,14 @@ impl Basis {
             knots.push(end);
             let carried = |i: usize| {
                 let from = if i == 0 { 0.0 } else { knots[i - 1] };
-                let different = levels.iter().filter(|&&s| s > from + 1e-9 && s <= knots[i] + 1e-9).count();
-                different >= 2 || all.iter().filter(|&&s| (s - knots[i]).abs() < 1e-9).count() >= 3
+                levels.iter().filter(|&&s| s > from + 1e-9 && s <= knots[i] + 1e-9).count() >= 2
             };
+            let pinned = |&knot: &f64| all.iter().filter(|&&s| (s - knot).abs() < 1e-9).count() >= 3;
             let each = if knots.len() > 2 { 5 } else { 3 };
-            if knots.len() == 1 || (trials >= each * knots.len() && (0..knots.len()).all(carried)) {
+            if knots.len() == 1
+                || knots.iter().all(pinned)
+                || (trials >= each * knots.len() && (0..knots.len()).all(carried))
+            {
                 return Self { knots, reach };
             }
         }
@@ -121,7 +124,7 @@ mod tests {
 
     #[test]
     fn levels_that_are_knots_each_have_their_own_value() {
-        let quarters = [0.25, 0.5, 0.75, 1.0].repeat(5);
+        let quarters = [0.25, 0.5, 0.75, 1.0].repeat(3);
         assert_eq!(Basis::for_speedups(&quarters).knots(), [0.25, 0.5, 0.75, 1.0]);
         assert_eq!(Basis::for_speedups(&[0.25, 0.5, 0.75, 1.0].repeat(2)).knots(), [0.5, 1.0]);
     }

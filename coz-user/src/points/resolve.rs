@@ -81,7 +81,25 @@ fn site(module: &Module, found: Found) -> Result<Site> {
     let Some(file_offset) = module.elf().file_offset(found.address) else {
         bail!("'{}' in {} is not code: no probe can stand there", found.what, module.path().display());
     };
+    if unfit_for_probe(module.elf().code(found.address)) {
+        bail!(
+            "'{}' in {} begins with an instruction that the kernel can not put a probe on (an atomic one, most likely): \
+             name the function that calls it, or a place some bytes further (SYMBOL+OFFSET)",
+            found.what,
+            module.path().display()
+        );
+    }
     Ok(Site { path: module.path().to_owned(), file_offset, address: found.address, what: found.what })
+}
+
+/// Whether an instruction has one of the prefixes for which the kernel refuses a uprobe: LOCK and the segments CS, SS, DS, ES
+/// (arch/x86/kernel/uprobes.c). It does so when the code is mapped, long after the probe was accepted, and tells nobody.
+fn unfit_for_probe(code: &[u8]) -> bool {
+    const REFUSED: [u8; 5] = [0xF0, 0x2E, 0x36, 0x3E, 0x26];
+    const OTHER_PREFIXES: [u8; 6] = [0x66, 0x67, 0x64, 0x65, 0xF2, 0xF3];
+    code.iter()
+        .take_while(|byte| REFUSED.contains(byte) || OTHER_PREFIXES.contains(byte))
+        .any(|byte| REFUSED.contains(byte))
 }
 
 /// What is said of a point with several places.
@@ -115,6 +133,16 @@ pub(crate) fn nearest(name: &str, names: impl Iterator<Item = String>) -> Vec<St
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_the_kernel_refuses_is_known_beforehand() {
+        assert!(unfit_for_probe(&[0xF0, 0x48, 0xFF, 0x07]), "lock incq (%rdi)");
+        assert!(unfit_for_probe(&[0x66, 0xF0, 0x0F, 0xB1, 0x37]), "lock cmpxchg %si, (%rdi)");
+        assert!(unfit_for_probe(&[0x3E, 0xFF, 0xE0]), "notrack jmp *%rax");
+        assert!(!unfit_for_probe(&[0xF3, 0x0F, 0x1E, 0xFA]), "endbr64");
+        assert!(!unfit_for_probe(&[0x55, 0xF0]), "push %rbp; the next one does not count");
+        assert!(!unfit_for_probe(&[]));
+    }
 
     #[test]
     fn the_likest_names_come_first() {

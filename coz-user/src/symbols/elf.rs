@@ -98,6 +98,16 @@ impl Elf {
         segment.file_offset.checked_add(address - segment.address)
     }
 
+    /// The code from an ELF virtual address on, at most one instruction's length; empty outside executable segments.
+    #[must_use]
+    pub fn code(&self, address: u64) -> &[u8] {
+        /// The longest that x86-64 has.
+        const INSTRUCTION: usize = 15;
+        let from = self.file_offset(address).and_then(|offset| usize::try_from(offset).ok());
+        let rest = from.and_then(|from| self.map.get(from..)).unwrap_or_default();
+        &rest[..rest.len().min(INSTRUCTION)]
+    }
+
     /// The parsed headers, for as long as the borrow lasts. Cheap: tables are read where they lie.
     ///
     /// # Errors
