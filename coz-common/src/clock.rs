@@ -231,28 +231,31 @@ pub struct Began {
     pub inherited: u64,
 }
 
-/// The thread gets a CPU at `now`.
+/// The thread gets a CPU at `now`. `idle`: it had been idle until then, so the time since the thread was ready is the latency of a
+/// wake-up and nothing else; otherwise that is known only up to what a wake-up takes on an idle machine.
 #[inline(always)]
 pub fn get_cpu(
     slot: &mut KernelSlot,
     target: &TargetSlot,
     experiment: &Experiment,
     required: u64,
+    idle: bool,
     now: u64,
 ) -> Began {
+    let longest = if idle { u64::MAX } else { experiment.wake_latency_ns };
     let mut began = Began::default();
     slot.on_cpu_since = now;
     if slot.ready_at != 0 {
         began.waited = now.saturating_sub(slot.ready_at);
         slot.ready_at = 0;
-        book_wait(slot, target, experiment, began.waited);
+        book_wait(slot, target, longest, began.waited);
     }
     if slot.woken_at != 0 {
         if target.paying != 0 {
             slot.woken_at = 0;
         } else {
             enter_epoch(slot, target, experiment, now);
-            began.inherited = apply_wake(slot, experiment, required, now);
+            began.inherited = apply_wake(slot, experiment, required, longest, now);
         }
     }
     slot.blocked_at = 0;
@@ -275,12 +278,12 @@ pub const fn missed_switch(slot: &KernelSlot, now: u64) -> Option<u64> {
     }
 }
 
-/// The thread runs again, `waited` after it was ready to. While it pays, waiting for a CPU is no payment; but a
-/// wake-up takes its time on an idle machine too, and that much of it would not have been there without the payment.
+/// The thread runs again, `waited` after it was ready to. While it pays, waiting for a CPU is no payment; but the latency of a
+/// wake-up (at most `longest`) would not have been there without the payment.
 #[inline(always)]
-fn book_wait(slot: &mut KernelSlot, target: &TargetSlot, experiment: &Experiment, waited: u64) {
+fn book_wait(slot: &mut KernelSlot, target: &TargetSlot, longest: u64, waited: u64) {
     if target.paying != 0 {
-        slot.pay_wait += waited.saturating_sub(experiment.wake_latency_ns);
+        slot.pay_wait += waited.saturating_sub(longest);
     }
 }
 
@@ -288,10 +291,16 @@ fn book_wait(slot: &mut KernelSlot, target: &TargetSlot, experiment: &Experiment
 /// `v(T) = max(v(T) at block, v(W))`.
 ///
 /// Where the waker had, in virtual time, been there before this thread began to wait, it would not have waited at
-/// all: then the whole stretch until it runs again is delay absorbed, the latency of the wake-up included (up to
-/// what a wake-up takes on an idle machine; the rest is waiting for a CPU). Returns the nanoseconds absorbed.
+/// all: then the whole stretch until it runs again is delay absorbed, the latency of the wake-up included (at most `longest`;
+/// the rest is waiting for a CPU). Returns the nanoseconds absorbed.
 #[inline(always)]
-pub fn apply_wake(slot: &mut KernelSlot, experiment: &Experiment, required: u64, now: u64) -> u64 {
+pub fn apply_wake(
+    slot: &mut KernelSlot,
+    experiment: &Experiment,
+    required: u64,
+    longest: u64,
+    now: u64,
+) -> u64 {
     let woken_at = slot.woken_at;
     if woken_at == 0 {
         return 0;
@@ -307,7 +316,7 @@ pub fn apply_wake(slot: &mut KernelSlot, experiment: &Experiment, required: u64,
         let latency = if slot.blocked_at == 0 {
             0
         } else {
-            now.saturating_sub(woken_at).min(experiment.wake_latency_ns)
+            now.saturating_sub(woken_at).min(longest)
         };
         before + waited + latency
     } else {

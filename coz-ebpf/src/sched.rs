@@ -13,6 +13,9 @@ use crate::{
 /// `TASK_DEAD` (include/linux/sched.h): this is the thread's last switch.
 const TASK_DEAD: u32 = 0x80;
 
+/// Id of every CPU's idle task.
+const IDLE: u32 = 0;
+
 /// One thread loses its CPU, another gets it.
 #[inline(always)]
 pub fn try_switch(next: Task, prev_state: u32, preempted: bool) {
@@ -24,7 +27,7 @@ pub fn try_switch(next: Task, prev_state: u32, preempted: bool) {
     }
     let Some(next) = read::<u32>(next, offsets().task_pid) else { return };
     if let Some(thread) = thread::index_of(next).and_then(thread::at) {
-        gets_cpu(thread);
+        gets_cpu(thread, prev == IDLE);
     }
 }
 
@@ -57,13 +60,13 @@ fn leaves_cpu(tid: u32, mut thread: Thread, state: u32, preempted: bool) {
 }
 
 #[inline(always)]
-fn gets_cpu(mut thread: Thread) {
+fn gets_cpu(mut thread: Thread, idle: bool) {
     let Some(experiment) = thread::experiment() else { return };
     if thread.slot.on_cpu_since != 0 {
         count(Stat::SwitchesMissed, 1);
     }
     // Not in the thread's own context, but nobody else is: it is about to run here.
-    thread.get_cpu(&experiment, now());
+    thread.get_cpu(&experiment, idle, now());
 }
 
 /// A task is being woken, by the current one or by an interrupt on its back.

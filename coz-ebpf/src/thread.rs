@@ -44,11 +44,11 @@ pub fn at(index: u32) -> Option<Thread> {
 }
 
 impl Thread {
-    /// Gets a CPU.
+    /// Gets a CPU, which had been `idle` until now.
     #[inline(always)]
-    pub fn get_cpu(&mut self, experiment: &Experiment, now: u64) {
+    pub fn get_cpu(&mut self, experiment: &Experiment, idle: bool, now: u64) {
         let required = required(experiment.epoch);
-        let began = clock::get_cpu(self.slot, self.target, experiment, required, now);
+        let began = clock::get_cpu(self.slot, self.target, experiment, required, idle, now);
         count(Stat::RunqueueNs, began.waited);
         count(Stat::InheritedNs, began.inherited);
     }
@@ -59,7 +59,7 @@ impl Thread {
     pub fn catch_up(&mut self, experiment: &Experiment, now: u64) -> u64 {
         if let Some(since) = clock::missed_switch(self.slot, now) {
             count(Stat::SwitchesMissed, 1);
-            self.get_cpu(experiment, since);
+            self.get_cpu(experiment, false, since);
         }
         let ran = clock::account_cpu(self.slot, self.target, now);
         count(Stat::CpuNs, ran);

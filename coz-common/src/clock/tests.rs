@@ -91,7 +91,7 @@ fn woken_by_a_thread_that_owes_the_debt_comes_along() {
     t.woken_at = 6_000;
     t.woken_local = 60;
     t.woken_epoch = 7;
-    apply_wake(&mut t, &experiment(500), 100, 6_020);
+    apply_wake(&mut t, &experiment(500), 100, 35_000, 6_020);
     assert_eq!(debt(&t, 100), 40);
 }
 
@@ -103,7 +103,7 @@ fn woken_by_a_thread_that_has_paid_while_this_one_waited() {
     t.woken_at = 6_000;
     t.woken_local = 500;
     t.woken_epoch = 7;
-    assert_eq!(apply_wake(&mut t, &experiment(500), 500, 6_020), 500);
+    assert_eq!(apply_wake(&mut t, &experiment(500), 500, 35_000, 6_020), 500);
     assert_eq!(debt(&t, 500), 0);
 }
 
@@ -115,7 +115,7 @@ fn what_would_have_been_there_already_makes_the_whole_wait_delay() {
     t.woken_at = 6_000;
     t.woken_local = 500;
     t.woken_epoch = 7;
-    assert_eq!(apply_wake(&mut t, &experiment(500), 500, 6_030), 130);
+    assert_eq!(apply_wake(&mut t, &experiment(500), 500, 35_000, 6_030), 130);
     assert_eq!(debt(&t, 500), 370);
     // Waiting for a CPU is not the wake-up's fault.
     let mut t = thread();
@@ -123,7 +123,7 @@ fn what_would_have_been_there_already_makes_the_whole_wait_delay() {
     t.woken_at = 6_000;
     t.woken_local = 500;
     t.woken_epoch = 7;
-    assert_eq!(apply_wake(&mut t, &experiment(500), 500, 9_000_000), 100 + 35_000);
+    assert_eq!(apply_wake(&mut t, &experiment(500), 500, 35_000, 9_000_000), 100 + 35_000);
 }
 
 #[test]
@@ -133,7 +133,7 @@ fn a_wake_up_of_another_experiment_says_nothing() {
     t.woken_at = 6_000;
     t.woken_local = 7;
     t.woken_epoch = 6;
-    assert_eq!(apply_wake(&mut t, &experiment(500), 100, 6_030), 0);
+    assert_eq!(apply_wake(&mut t, &experiment(500), 100, 35_000, 6_030), 0);
     assert_eq!((t.local, t.woken_at), (100, 0));
 }
 
@@ -154,11 +154,11 @@ fn handler_time_is_not_the_programs() {
 fn waiting_for_a_cpu_is_no_payment_but_waking_up_is() {
     let mut t = thread();
     let paying = TargetSlot { paying: 1, ..TargetSlot::default() };
-    book_wait(&mut t, &paying, &experiment(500), 20_000);
+    book_wait(&mut t, &paying, 35_000, 20_000);
     assert_eq!(t.pay_wait, 0, "a wake-up takes as long on an idle machine");
-    book_wait(&mut t, &paying, &experiment(500), 3_035_000);
+    book_wait(&mut t, &paying, 35_000, 3_035_000);
     assert_eq!(t.pay_wait, 3_000_000, "a whole slice behind another thread does not");
-    book_wait(&mut t, &TargetSlot::default(), &experiment(500), 3_035_000);
+    book_wait(&mut t, &TargetSlot::default(), 35_000, 3_035_000);
     assert_eq!(t.pay_wait, 3_000_000, "and only while it pays");
 }
 
@@ -211,7 +211,7 @@ proptest! {
         let v_block = blocked as i128 - local as i128;
         let v_waker = t.woken_at as i128 - woken_local as i128;
         let wake = t.woken_at as i128;
-        apply_wake(&mut t, &experiment(500), required, now);
+        apply_wake(&mut t, &experiment(500), required, 35_000, now);
         let v_after = now as i128 - absorbed(&t) as i128;
         prop_assert!(v_after >= v_block);
         prop_assert!(v_after >= v_waker.min(wake - local as i128 - waited as i128));
@@ -278,10 +278,21 @@ fn a_switch_that_was_not_seen_is_made_up_for() {
     (t.blocked_at, t.woken_at, t.ready_at, t.woken_local, t.woken_epoch) = (5_000, 9_000, 9_000, 300, 7);
     let since = missed_switch(&t, 400_000);
     assert_eq!(since, Some(9_000), "it has run since it was ready, as far as one can know");
-    let began = get_cpu(&mut t, &TargetSlot::default(), &experiment(500), 1_000, 9_000);
+    let began = get_cpu(&mut t, &TargetSlot::default(), &experiment(500), 1_000, false, 9_000);
     assert_eq!(began, Began { waited: 0, inherited: 300 });
     assert_eq!((t.on_cpu_since, t.blocked_at, t.ready_at, t.woken_at), (9_000, 0, 0, 0));
     assert_eq!(missed_switch(&t, 400_000), None);
     assert_eq!(account_cpu(&mut t, &TargetSlot::default(), 400_000), 391_000);
     assert_eq!(missed_switch(&thread(), 400_000), Some(400_000), "nothing was seen: nothing is charged");
+}
+
+#[test]
+fn the_latency_of_waking_an_idle_cpu_is_all_of_the_payments_making() {
+    let paying = TargetSlot { paying: 1, ..TargetSlot::default() };
+    let mut t = KernelSlot { ready_at: 10_000, ..thread() };
+    get_cpu(&mut t, &paying, &experiment(500), 0, true, 90_000);
+    assert_eq!(t.pay_wait, 0, "however long it took");
+    let mut t = KernelSlot { ready_at: 10_000, ..thread() };
+    get_cpu(&mut t, &paying, &experiment(500), 0, false, 90_000);
+    assert_eq!(t.pay_wait, 45_000, "behind another thread, only what a wake-up takes");
 }
