@@ -148,6 +148,8 @@ pub struct KernelSlot {
     pub visits_total: u64,
     /// CPU time of the thread's whole life, up to `on_cpu_since`.
     pub cpu_total: u64,
+    /// What it owed when it last came back from a wait that no thread of the set has ended (input, output, a timer).
+    pub private: u64,
     /// The kinds of stretches seen in this epoch.
     pub kinds: [Kind; STRETCH_KINDS as usize],
     /// Explicit padding.
@@ -531,7 +533,7 @@ pub const STAT_COUNT: u32 = Stat::SwitchesMissed as u32 + 1;
 const _: () = assert!(size_of::<Control>() == 4096 && align_of::<Control>() == 8);
 const _: () = assert!(offset_of!(Control, threshold_ns) == 24);
 const _: () = assert!(size_of::<Global>() == 4096);
-const _: () = assert!(size_of::<KernelSlot>() == 288);
+const _: () = assert!(size_of::<KernelSlot>() == 296);
 const _: () = assert!(size_of::<TargetSlot>() == 64);
 const _: () = assert!(size_of::<CounterSlot>() == 128 && offset_of!(CounterSlot, count) == 8);
 const _: () = assert!(size_of::<LineEntry>() == 8 && size_of::<PageKey>() == 8);

@@ -111,6 +111,7 @@ pub fn enter_epoch(slot: &mut KernelSlot, target: &TargetSlot, experiment: &Expe
     slot.epoch = experiment.epoch;
     slot.local = 0;
     slot.credit = 0;
+    slot.private = 0;
     stretch::forget(slot);
     slot.visits = 0;
     slot.paid_seen = target.paid;
@@ -222,42 +223,96 @@ fn charge_time(slot: &mut KernelSlot, experiment: &Experiment, required: u64, cp
     delay
 }
 
+/// A CPU's virtual clock: that of the thread of the set that left it last.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct CpuClock {
+    /// When that was.
+    pub at: u64,
+    /// The delay that the thread had absorbed, without what it owes for waits of its own.
+    pub local: u64,
+    /// In this epoch.
+    pub epoch: u32,
+    /// Explicit padding.
+    pub _pad: u32,
+}
+
+/// The thread leaves its CPU; its clock is up to date.
+#[inline(always)]
+pub fn leave_cpu(slot: &KernelSlot, cpu: &mut CpuClock, required: u64, now: u64) {
+    let owed = debt(slot, required);
+    let private = if slot.private < owed { slot.private } else { owed };
+    *cpu = CpuClock { at: now, local: absorbed(slot) + private, epoch: slot.epoch, _pad: 0 };
+}
+
 /// What a thread brings along when it gets a CPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Began {
     /// Time that it had stood in the run queue, nanoseconds.
     pub waited: u64,
-    /// Delay that it has absorbed by waiting for who woke it, nanoseconds.
+    /// Delay that it has absorbed by waiting for who woke it, or for the CPU, nanoseconds.
     pub inherited: u64,
 }
 
-/// The thread gets a CPU at `now`. `idle`: it had been idle until then, so the time since the thread was ready is the latency of a
-/// wake-up and nothing else; otherwise that is known only up to what a wake-up takes on an idle machine.
+/// The CPU that a thread gets.
+#[derive(Clone, Copy, Debug)]
+pub struct Place<'a> {
+    /// Its clock.
+    pub clock: &'a CpuClock,
+    /// It had been idle until now, so the time since the thread was ready is the latency of a wake-up and nothing else;
+    /// otherwise that is known only up to what a wake-up takes on an idle machine.
+    pub idle: bool,
+}
+
+/// The thread gets a CPU at `now`.
 #[inline(always)]
 pub fn get_cpu(
     slot: &mut KernelSlot,
     target: &TargetSlot,
     experiment: &Experiment,
     required: u64,
-    idle: bool,
+    cpu: Place<'_>,
     now: u64,
 ) -> Began {
-    let longest = if idle { u64::MAX } else { experiment.wake_latency_ns };
+    let longest = if cpu.idle { u64::MAX } else { experiment.wake_latency_ns };
     let mut began = Began::default();
     slot.on_cpu_since = now;
-    if slot.ready_at != 0 {
-        began.waited = now.saturating_sub(slot.ready_at);
-        slot.ready_at = 0;
-        book_wait(slot, target, longest, began.waited);
+    let ready_at = if slot.ready_at == 0 { now } else { slot.ready_at };
+    let left_at = if slot.blocked_at == 0 { ready_at } else { slot.blocked_at };
+    began.waited = now.saturating_sub(ready_at);
+    slot.ready_at = 0;
+    book_wait(slot, target, longest, began.waited);
+    let paying = target.paying != 0;
+    if paying {
+        slot.woken_at = 0;
     }
+    enter_epoch(slot, target, experiment, now);
+    let before = absorbed(slot);
+    // Its clock goes neither back nor before its waker's.
+    let mut most = before + now.saturating_sub(left_at);
     if slot.woken_at != 0 {
-        if target.paying != 0 {
-            slot.woken_at = 0;
-        } else {
-            enter_epoch(slot, target, experiment, now);
-            began.inherited = apply_wake(slot, experiment, required, longest, now);
-        }
+        let reach = slot.woken_local + now.saturating_sub(slot.woken_at);
+        most = if reach < most { reach } else { most };
+        apply_wake(slot, experiment, required, longest, now);
+        slot.private = 0;
+    } else if slot.blocked_at != 0 && !paying {
+        slot.private = debt(slot, required);
     }
+    if cpu.clock.epoch == experiment.epoch {
+        // A payer will book what it has slept, and the latency that `book_wait` leaves it.
+        let slept = if paying { ready_at.saturating_sub(left_at) } else { 0 };
+        let latency = if paying { began.waited.min(longest) } else { 0 };
+        let unbooked = slept + latency;
+        let own = absorbed(slot) + unbooked;
+        // It waited for the CPU only as long as somebody else had it.
+        let waited = cpu.clock.at.saturating_sub(ready_at + latency);
+        let there = cpu.clock.local + now.saturating_sub(cpu.clock.at);
+        // Only a CPU that stood idle puts back; who waited behind others, or has paid, is not put back.
+        let total = if waited > 0 || paying { own.max((own + waited).min(there)) } else { own.min(there) };
+        let total = total.min(own.max(most));
+        set_absorbed(slot, total.saturating_sub(unbooked), required);
+    }
+    began.inherited = absorbed(slot).saturating_sub(before);
     slot.blocked_at = 0;
     began
 }

@@ -4,6 +4,7 @@ use aya_ebpf::{
     macros::map,
     maps::{Array, HashMap, PerCpuArray, RingBuf},
 };
+use coz_common::clock::CpuClock;
 use coz_common::abi::{
     Control, CounterSlot, Global, KernelSlot, LineCount, LineEntry, MAX_COUNTERS, MAX_ENTRIES, MAX_LINES,
     MAX_PAGES, MAX_POINTS, MAX_SLOTS, Offsets, PageKey, PageSlice, PendingKey, Process, STAT_COUNT, Stat,
@@ -94,6 +95,10 @@ pub static CHAIN: PerCpuArray<[u64; MAX_FRAMES]> = PerCpuArray::with_max_entries
 /// Interrupt depth.
 #[map]
 pub static INTERRUPTS: PerCpuArray<crate::interrupts::Interrupts> = PerCpuArray::with_max_entries(1, 0);
+
+/// The CPU's virtual clock.
+#[map]
+pub static CPU_CLOCK: PerCpuArray<CpuClock> = PerCpuArray::with_max_entries(1, 0);
 
 /// Adds to a counter of this CPU.
 #[inline(always)]

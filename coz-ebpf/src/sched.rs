@@ -35,12 +35,13 @@ pub fn try_switch(next: Task, prev_state: u32, preempted: bool) {
 fn leaves_cpu(tid: u32, mut thread: Thread, state: u32, preempted: bool) {
     let Some(experiment) = thread::experiment() else { return };
     let now = now();
-    let required = thread.catch_up(&experiment, now);
+    let mut required = thread.catch_up(&experiment, now);
     if thread.target.paying == 0 {
-        thread.charge(&experiment, required);
+        required = thread.charge(&experiment, required);
         // The time of sending counts only while the thread goes straight into its handler.
         thread.slot.sent_at = 0;
     }
+    thread.leave_cpu(required, now);
     if state & TASK_DEAD != 0 {
         thread::leave(tid, &mut thread);
         return;

@@ -11,7 +11,7 @@ use coz_common::{
 
 use crate::{
     kernel::{Task, read},
-    maps::{GLOBAL, PAYMENTS, SLOTS, TIDS, control, count, offsets},
+    maps::{CPU_CLOCK, GLOBAL, PAYMENTS, SLOTS, TIDS, control, count, offsets},
 };
 
 /// Offsets of instruction and stack pointer in the registers that a thread left user mode with (x86-64
@@ -48,7 +48,10 @@ impl Thread {
     #[inline(always)]
     pub fn get_cpu(&mut self, experiment: &Experiment, idle: bool, now: u64) {
         let required = required(experiment.epoch);
-        let began = clock::get_cpu(self.slot, self.target, experiment, required, idle, now);
+        let Some(clock) = CPU_CLOCK.get_ptr(0) else { return };
+        // SAFETY: this CPU's own element.
+        let cpu = clock::Place { clock: unsafe { &*clock }, idle };
+        let began = clock::get_cpu(self.slot, self.target, experiment, required, cpu, now);
         count(Stat::RunqueueNs, began.waited);
         count(Stat::InheritedNs, began.inherited);
     }
@@ -80,6 +83,15 @@ impl Thread {
         let registers = unsafe { bpf_task_pt_regs(bpf_get_current_task_btf()) } as *const u8;
         let (Some(ip), Some(sp)) = (read(registers, PT_REGS_IP), read(registers, PT_REGS_SP)) else { return };
         stretch::begin(self.slot, stretch::place(ip, sp, woke));
+    }
+
+    /// Leaves its CPU, up to date.
+    #[inline(always)]
+    pub fn leave_cpu(&self, required: u64, now: u64) {
+        if let Some(cpu) = CPU_CLOCK.get_ptr_mut(0) {
+            // SAFETY: this CPU's own element.
+            clock::leave_cpu(self.slot, unsafe { &mut *cpu }, required, now);
+        }
     }
 
     /// Charges the line's share of the CPU time since the last charge.

@@ -278,7 +278,7 @@ fn a_switch_that_was_not_seen_is_made_up_for() {
     (t.blocked_at, t.woken_at, t.ready_at, t.woken_local, t.woken_epoch) = (5_000, 9_000, 9_000, 300, 7);
     let since = missed_switch(&t, 400_000);
     assert_eq!(since, Some(9_000), "it has run since it was ready, as far as one can know");
-    let began = get_cpu(&mut t, &TargetSlot::default(), &experiment(500), 1_000, false, 9_000);
+    let began = get_cpu(&mut t, &TargetSlot::default(), &experiment(500), 1_000, NOBODY, 9_000);
     assert_eq!(began, Began { waited: 0, inherited: 300 });
     assert_eq!((t.on_cpu_since, t.blocked_at, t.ready_at, t.woken_at), (9_000, 0, 0, 0));
     assert_eq!(missed_switch(&t, 400_000), None);
@@ -286,13 +286,49 @@ fn a_switch_that_was_not_seen_is_made_up_for() {
     assert_eq!(missed_switch(&thread(), 400_000), Some(400_000), "nothing was seen: nothing is charged");
 }
 
+/// A CPU that a thread of clock `local` left at `at`.
+fn left(at: u64, local: u64) -> CpuClock {
+    CpuClock { at, local, epoch: 7, _pad: 0 }
+}
+
+/// A CPU that no thread of the set has had in this experiment.
+const NOBODY: Place<'static> = Place { clock: &CpuClock { at: 0, local: 0, epoch: 0, _pad: 0 }, idle: false };
+
+#[test]
+fn who_waits_for_a_cpu_is_there_no_earlier_than_who_had_it() {
+    // Ready at 10,000; the other one, which had absorbed 5,000, left at 13,000.
+    let mut t = KernelSlot { local: 1_000, ready_at: 10_000, ..thread() };
+    let began = get_cpu(&mut t, &TargetSlot::default(), &experiment(500), 9_000, Place { clock: &left(13_000, 5_000), idle: false }, 13_000);
+    assert_eq!((began.waited, began.inherited, absorbed(&t)), (3_000, 3_000, 4_000), "no more than it waited");
+    let mut t = KernelSlot { local: 4_000, ready_at: 10_000, ..thread() };
+    get_cpu(&mut t, &TargetSlot::default(), &experiment(500), 9_000, Place { clock: &left(13_000, 5_000), idle: false }, 13_000);
+    assert_eq!(absorbed(&t), 5_000, "nor more than the other one");
+}
+
+#[test]
+fn a_cpu_that_stood_idle_is_behind_nobody() {
+    let mut t = KernelSlot { local: 1_000, ready_at: 50_000, blocked_at: 20_000, ..thread() };
+    get_cpu(&mut t, &TargetSlot::default(), &experiment(500), 9_000, Place { clock: &left(13_000, 5_000), idle: false }, 50_100);
+    assert_eq!(absorbed(&t), 1_000);
+}
+
+#[test]
+fn a_debt_for_input_or_output_is_not_handed_to_who_gets_the_cpu_next() {
+    let mut t = KernelSlot { local: 1_000, ready_at: 50_000, blocked_at: 20_000, ..thread() };
+    get_cpu(&mut t, &TargetSlot::default(), &experiment(500), 9_000, NOBODY, 50_000);
+    assert_eq!(t.private, 8_000);
+    let mut clock = CpuClock::default();
+    leave_cpu(&t, &mut clock, 9_500, 51_000);
+    assert_eq!((clock.at, clock.local), (51_000, 9_000), "as if only what came since were owed");
+}
+
 #[test]
 fn the_latency_of_waking_an_idle_cpu_is_all_of_the_payments_making() {
     let paying = TargetSlot { paying: 1, ..TargetSlot::default() };
     let mut t = KernelSlot { ready_at: 10_000, ..thread() };
-    get_cpu(&mut t, &paying, &experiment(500), 0, true, 90_000);
+    get_cpu(&mut t, &paying, &experiment(500), 0, Place { idle: true, ..NOBODY }, 90_000);
     assert_eq!(t.pay_wait, 0, "however long it took");
     let mut t = KernelSlot { ready_at: 10_000, ..thread() };
-    get_cpu(&mut t, &paying, &experiment(500), 0, false, 90_000);
+    get_cpu(&mut t, &paying, &experiment(500), 0, NOBODY, 90_000);
     assert_eq!(t.pay_wait, 45_000, "behind another thread, only what a wake-up takes");
 }
