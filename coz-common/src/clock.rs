@@ -368,11 +368,7 @@ pub fn apply_wake(
     let waited = if slot.blocked_at == 0 { 0 } else { woken_at.saturating_sub(slot.blocked_at) };
     let before = absorbed(slot);
     let after = if slot.woken_local >= before + waited {
-        let latency = if slot.blocked_at == 0 {
-            0
-        } else {
-            now.saturating_sub(woken_at).min(longest)
-        };
+        let latency = if slot.blocked_at == 0 { 0 } else { now.saturating_sub(woken_at).min(longest) };
         before + waited + latency
     } else {
         slot.woken_local

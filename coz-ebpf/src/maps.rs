@@ -4,12 +4,12 @@ use aya_ebpf::{
     macros::map,
     maps::{Array, HashMap, PerCpuArray, RingBuf},
 };
-use coz_common::clock::CpuClock;
 use coz_common::abi::{
     Control, CounterSlot, Global, KernelSlot, LineCount, LineEntry, MAX_COUNTERS, MAX_ENTRIES, MAX_LINES,
     MAX_PAGES, MAX_POINTS, MAX_SLOTS, Offsets, PageKey, PageSlice, PendingKey, Process, STAT_COUNT, Stat,
     TargetSlot,
 };
+use coz_common::clock::CpuClock;
 
 /// Pages that user space maps.
 const MMAPABLE: u32 = 1024;

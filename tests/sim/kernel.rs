@@ -129,7 +129,14 @@ impl Profiler {
             .then(|| i128::from(slot.woken_at) - i128::from(slot.woken_local));
         let entered = slot.epoch != experiment.epoch;
         let rule = Experiment { wake_latency_ns: latency, ..*experiment };
-        let began = clock::get_cpu(slot, target, &rule, required, clock::Place { clock: &clock::CpuClock::default(), idle: false }, now);
+        let began = clock::get_cpu(
+            slot,
+            target,
+            &rule,
+            required,
+            clock::Place { clock: &clock::CpuClock::default(), idle: false },
+            now,
+        );
         self.totals.queued += began.waited;
         self.totals.inherited += began.inherited;
         let late = waker.map_or(0, |waker| waker - (i128::from(now) - i128::from(absorbed(slot))));

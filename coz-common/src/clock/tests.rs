@@ -298,17 +298,42 @@ const NOBODY: Place<'static> = Place { clock: &CpuClock { at: 0, local: 0, epoch
 fn who_waits_for_a_cpu_is_there_no_earlier_than_who_had_it() {
     // Ready at 10,000; the other one, which had absorbed 5,000, left at 13,000.
     let mut t = KernelSlot { local: 1_000, ready_at: 10_000, ..thread() };
-    let began = get_cpu(&mut t, &TargetSlot::default(), &experiment(500), 9_000, Place { clock: &left(13_000, 5_000), idle: false }, 13_000);
-    assert_eq!((began.waited, began.inherited, absorbed(&t)), (3_000, 3_000, 4_000), "no more than it waited");
+    let began = get_cpu(
+        &mut t,
+        &TargetSlot::default(),
+        &experiment(500),
+        9_000,
+        Place { clock: &left(13_000, 5_000), idle: false },
+        13_000,
+    );
+    assert_eq!(
+        (began.waited, began.inherited, absorbed(&t)),
+        (3_000, 3_000, 4_000),
+        "no more than it waited"
+    );
     let mut t = KernelSlot { local: 4_000, ready_at: 10_000, ..thread() };
-    get_cpu(&mut t, &TargetSlot::default(), &experiment(500), 9_000, Place { clock: &left(13_000, 5_000), idle: false }, 13_000);
+    get_cpu(
+        &mut t,
+        &TargetSlot::default(),
+        &experiment(500),
+        9_000,
+        Place { clock: &left(13_000, 5_000), idle: false },
+        13_000,
+    );
     assert_eq!(absorbed(&t), 5_000, "nor more than the other one");
 }
 
 #[test]
 fn a_cpu_that_stood_idle_is_behind_nobody() {
     let mut t = KernelSlot { local: 1_000, ready_at: 50_000, blocked_at: 20_000, ..thread() };
-    get_cpu(&mut t, &TargetSlot::default(), &experiment(500), 9_000, Place { clock: &left(13_000, 5_000), idle: false }, 50_100);
+    get_cpu(
+        &mut t,
+        &TargetSlot::default(),
+        &experiment(500),
+        9_000,
+        Place { clock: &left(13_000, 5_000), idle: false },
+        50_100,
+    );
     assert_eq!(absorbed(&t), 1_000);
 }
 
