@@ -88,6 +88,14 @@ impl Program {
         Ok(Self { name: name.to_owned(), path: compile_with(name, debug)?, source: source(name)?, speed })
     }
 
+    /// The same program with other debug information, for runs on the same machine.
+    ///
+    /// # Errors
+    /// As [`compile`].
+    pub fn with(&self, debug: Debug) -> Result<Self> {
+        Self::build_for(&self.name, debug, self.speed.clone())
+    }
+
     /// How fast it works on this machine: steps a microsecond.
     ///
     /// # Errors

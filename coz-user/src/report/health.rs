@@ -66,15 +66,15 @@ impl fmt::Display for Warning {
             ),
             Self::Unpaid(share) => write!(
                 f,
-                "{} of the delays were never paid, because the threads that owed them hardly ran: effects look \
-                 larger than they are{}",
+                "{} of the delays were never paid, because the threads that owed them hardly ran: effects are less \
+                 certain than they look{}",
                 percent(share),
                 refusal(*share > refused::UNPAID)
             ),
             Self::UnpaidThread(thread, share) => write!(
                 f,
-                "{thread} made progress and did not pay {} of its delays: effects on what it does look larger than they \
-                 are",
+                "{thread} made progress and did not pay {} of its delays: effects on what it does are less certain than \
+                 they look",
                 percent(share)
             ),
             Self::Runqueue(share) => write!(

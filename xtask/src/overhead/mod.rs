@@ -10,7 +10,7 @@ use std::time::Instant;
 use anyhow::{Context as _, Result, ensure};
 use comfy_table::Table;
 
-use crate::truth::{CASES, Spread};
+use crate::truth::{CASES, Peer, Spread};
 use crate::{real, sh};
 use price::Prices;
 use subject::Subject;
@@ -27,6 +27,9 @@ pub struct Options {
     /// Afterwards, one more default run of each program in which the kernel counts the time of every BPF program
     #[arg(long)]
     prices: bool,
+    /// Also run the bundled programs under another profiler
+    #[arg(long, value_enum)]
+    peer: Option<Peer>,
     /// Only these programs (all the bundled ones, and those of `cargo xtask real`)
     #[arg(value_name = "PROGRAM")]
     programs: Vec<String>,
@@ -41,7 +44,10 @@ pub fn run(options: &Options) -> Result<()> {
     let profiler = crate::profiler(true)?;
     let mut table = Table::new();
     table.load_preset(comfy_table::presets::ASCII_MARKDOWN);
-    let header = [
+    if options.peer.is_some() {
+        ensure!(sh::find("coz").is_some(), "coz is missing: apt-get install -y coz-profiler");
+    }
+    let mut header = vec![
         "program",
         "plain, s",
         "sampling only",
@@ -51,6 +57,9 @@ pub fn run(options: &Options) -> Result<()> {
         "start-up, ms",
         "delays, ms",
     ];
+    if options.peer.is_some() {
+        header.extend(["coz", "from..to"]);
+    }
     table.set_header(header);
     let mut prices = Prices::table();
     let all = || CASES.iter().chain(&real::NAMES).map(|&name| name.to_owned()).collect();
@@ -58,7 +67,7 @@ pub fn run(options: &Options) -> Result<()> {
     for name in names {
         eprintln!("{name}");
         let subject = Subject::build(&name, options.seconds)?;
-        table.add_row(Figures::measure(&subject, &profiler, options.runs)?.row(&name)?);
+        table.add_row(Figures::measure(&subject, &profiler, options)?.row(&name, options.peer)?);
         if options.prices {
             prices.add_row(Prices::of(|| profiled(&subject, &profiler, &[]).map(drop))?.row(&name));
         }
@@ -78,12 +87,14 @@ struct Figures {
     default: Vec<f64>,
     startup_ms: Vec<f64>,
     delay_ms: Vec<f64>,
+    peer: Vec<f64>,
 }
 
 impl Figures {
-    fn measure(subject: &Subject, profiler: &Path, runs: u32) -> Result<Self> {
+    fn measure(subject: &Subject, profiler: &Path, options: &Options) -> Result<Self> {
         let mut figures = Self::default();
-        for _ in 0..runs {
+        let peer = options.peer.map(|_| subject.under_coz()).transpose()?.flatten();
+        for _ in 0..options.runs {
             let start = Instant::now();
             let served = subject.run(subject.plain())?;
             let plain = served.unwrap_or_else(|| start.elapsed()).as_secs_f64();
@@ -95,11 +106,16 @@ impl Figures {
             figures.default.push(default.work / plain);
             figures.startup_ms.push((default.whole - default.lived) * 1e3);
             figures.delay_ms.push(default.delay * 1e3);
+            if let Some(peer) = &peer {
+                let start = Instant::now();
+                subject.run(peer.command())?;
+                figures.peer.push(start.elapsed().as_secs_f64() / plain);
+            }
         }
         Ok(figures)
     }
 
-    fn row(&self, name: &str) -> Result<Vec<String>> {
+    fn row(&self, name: &str, peer: Option<Peer>) -> Result<Vec<String>> {
         let of = |figures: &[f64]| Spread::of(figures).context("no run was asked for");
         let ratio = |figures: &[f64]| -> Result<[String; 2]> {
             let spread = of(figures)?;
@@ -107,7 +123,7 @@ impl Figures {
         };
         let [sampled, sampled_spread] = ratio(&self.sampled)?;
         let [default, default_spread] = ratio(&self.default)?;
-        Ok(vec![
+        let mut row = vec![
             name.to_owned(),
             format!("{:.2}", of(&self.plain)?.median),
             sampled,
@@ -116,7 +132,11 @@ impl Figures {
             default_spread,
             format!("{:.0}", of(&self.startup_ms)?.median),
             format!("{:.0}", of(&self.delay_ms)?.median),
-        ])
+        ];
+        if peer.is_some() {
+            row.extend(if self.peer.is_empty() { ["–".to_owned(), String::new()] } else { ratio(&self.peer)? });
+        }
+        Ok(row)
     }
 }
 

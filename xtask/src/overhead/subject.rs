@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 
-use crate::programs::{PROGRESS, Program};
+use crate::programs::{Debug, PROGRESS, Program};
 use crate::real::{NAMES, Workload};
 use crate::sh;
 
@@ -57,6 +57,15 @@ impl Subject {
         command
     }
 
+    /// The same work under Debian's coz; `None` for a program that it has no debug information of its kind for.
+    ///
+    /// # Errors
+    /// When it cannot be built.
+    pub fn under_coz(&self) -> Result<Option<UnderCoz>> {
+        let Self::Ours(program, rounds) = self else { return Ok(None) };
+        Ok(Some(UnderCoz(program.with(Debug::Dwarf3)?, *rounds)))
+    }
+
     /// Runs such a command to its end. For a server, the time in which it was served.
     ///
     /// # Errors
@@ -85,5 +94,19 @@ impl Subject {
                 command.args(&workload.args);
             }
         }
+    }
+}
+
+/// One of our programs, built so that coz can read it, and its rounds.
+pub struct UnderCoz(Program, u64);
+
+impl UnderCoz {
+    /// The command of a default run. Its profile is thrown away.
+    pub fn command(&self) -> Command {
+        let Self(program, rounds) = self;
+        let mut command = program.command(Path::new("coz"));
+        command.args(["run", "-o", "/dev/null", "---"]).arg(&program.path);
+        command.args(["--rounds", &rounds.to_string()]);
+        command
     }
 }

@@ -42,7 +42,7 @@ pub const LEVELS: &[u32] = &[25, 50, 75, 100];
 
 /// Another profiler to compare with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Peer {
+pub enum Peer {
     /// Debian's coz-profiler
     Coz,
 }
