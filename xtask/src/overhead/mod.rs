@@ -134,7 +134,11 @@ impl Figures {
             format!("{:.0}", of(&self.delay_ms)?.median),
         ];
         if peer.is_some() {
-            row.extend(if self.peer.is_empty() { ["–".to_owned(), String::new()] } else { ratio(&self.peer)? });
+            row.extend(if self.peer.is_empty() {
+                ["–".to_owned(), String::new()]
+            } else {
+                ratio(&self.peer)?
+            });
         }
         Ok(row)
     }
