@@ -71,6 +71,14 @@ fn after_ctrl_c_which_reaches_the_target_and_what_was_measured_is_kept() {
     let (before, place) = (kernel::objects(), Place::new());
     let mut command = place.profiled(WITH_POINT);
     command.arg(program("pipeline_condvar")).args(["--seconds", "50"]).process_group(0);
+    // Whoever runs the tests in the background ignores it, and the target would too.
+    // SAFETY: signal is safe to call between fork and exec.
+    unsafe {
+        command.pre_exec(|| {
+            libc::signal(libc::SIGINT, libc::SIG_DFL);
+            Ok(())
+        });
+    }
     let mut running = place.start(command);
     wait_until("two experiments", || (experiments(&place) >= 2).then_some(()));
     // A terminal sends it to the whole group in the foreground.
