@@ -8,6 +8,9 @@ use std::fmt;
 const FALSE_DISCOVERIES: f64 = 0.05;
 /// Smaller effects are not worth a word, whatever their interval.
 const WORTH: f64 = 0.02;
+/// A loss must be as large before it is called contention: to pay delays costs threads up to some three points that
+/// no account has (the truth suite's `background` and the demonstration's auditor, which nobody waits for).
+const HARM: f64 = 0.05;
 /// A line is flat if its slope lies within this of zero, surely, and so does every fitted effect, probably.
 const FLAT: f64 = 0.05;
 /// The intervals of a flat line's fitted effects, each of which rests on a part of the data, end within this.
@@ -63,8 +66,10 @@ fn verdict(line: &Line, discovered: bool) -> Verdict {
     let flat = largest <= FLAT
         && within(slope.low, slope.high, FLAT)
         && line.summary.iter().all(|s| within(s.low, s.high, FLAT_PARTS));
-    if discovered && largest >= WORTH {
-        if slope.value > 0.0 { Verdict::Optimize } else { Verdict::Contention }
+    if discovered && slope.value > 0.0 && largest >= WORTH {
+        Verdict::Optimize
+    } else if discovered && slope.value < 0.0 && largest >= HARM {
+        Verdict::Contention
     } else if flat {
         Verdict::Flat
     } else {
