@@ -2,12 +2,11 @@
 //!
 //! The order of the calls is that of coz-ebpf's `sample`, `sched` and `process`.
 
-use coz_common::clock::{self, Experiment, absorbed, debt};
+use coz_common::clock::{self, CpuClock, Experiment, absorbed, debt};
 use coz_common::stretch::{self, SHARE_ONE};
 
 use super::Ns;
-use super::cpu_edge::Arrival;
-use super::profiler::{CpuClock, Profiler};
+use super::profiler::Profiler;
 use super::program::Line;
 use super::rules::{Charging, CpuEdge, Wake};
 use super::stretch::End;
@@ -63,9 +62,8 @@ impl Profiler {
             required = self.charge(id, &experiment, required, now, End::Stops);
             self.slots[id].sent_at = 0;
         }
-        let (slot, aside) = (&mut self.slots[id], &mut self.asides[id]);
-        aside.private = aside.private.min(debt(slot, required));
-        self.cpus[cpu] = CpuClock { at: now, local: absorbed(slot) + aside.private, epoch: slot.epoch };
+        let slot = &mut self.slots[id];
+        clock::leave_cpu(slot, &mut self.cpus[cpu], required, now);
         slot.on_cpu_since = 0;
         if runnable {
             slot.ready_at = now;
@@ -81,28 +79,9 @@ impl Profiler {
     /// A thread gets a CPU. Whether it is asked to pay.
     pub fn gets(&mut self, id: Id, cpu: usize, now: Ns) -> bool {
         let experiment = self.experiment();
-        let paying = self.targets[id].paying != 0;
-        let slot = &self.slots[id];
-        let ready_at = if slot.ready_at == 0 { now } else { slot.ready_at };
-        let resumes = slot.blocked_at != 0 && !paying;
-        // What a payer has slept it will book itself.
-        let slept = if paying && slot.blocked_at != 0 { ready_at.saturating_sub(slot.blocked_at) } else { 0 };
-        // Whatever it absorbs on the way back, its virtual clock stands still at most.
-        let left_at =
-            if slot.blocked_at == 0 { ready_at } else { slot.blocked_at.max(experiment.started_ns) };
-        let before_wake = if slot.epoch == experiment.epoch { absorbed(slot) } else { 0 };
-        let woken = slot.woken_at != 0;
-        let mut most = before_wake + now.saturating_sub(left_at);
-        if woken && !paying && slot.woken_epoch == experiment.epoch {
-            most = most.min(slot.woken_local + (now - slot.woken_at));
-        }
-        self.back(id, &experiment, now);
-        if resumes && (self.rules.cpu_edge == CpuEdge::Clock || self.rules.pay_at_wake) {
-            self.enter_epoch(id, &experiment, now);
-            let required = self.required();
-            self.asides[id].private = if woken { 0 } else { debt(&self.slots[id], required) };
-        }
-        self.cpu_edge(id, cpu, Arrival { ready_at, slept, most }, &experiment, now);
+        let resumes = self.slots[id].blocked_at != 0 && self.targets[id].paying == 0;
+        let woken = self.slots[id].woken_at != 0;
+        self.back(id, cpu, &experiment, now);
         if woken {
             self.check(id, now, 0);
         }
@@ -117,9 +96,13 @@ impl Profiler {
         }
     }
 
-    /// It is back: what comes along with a wake-up.
-    fn back(&mut self, id: Id, experiment: &Experiment, now: Ns) {
+    /// It is back: what comes along with a wake-up, and with the CPU.
+    fn back(&mut self, id: Id, cpu: usize, experiment: &Experiment, now: Ns) {
         let required = self.required();
+        let cpu = match self.rules.cpu_edge {
+            CpuEdge::Owes => CpuClock::default(),
+            CpuEdge::Clock => self.cpus[cpu],
+        };
         let (slot, target) = (&mut self.slots[id], &self.targets[id]);
         if self.rules.wake == Wake::Nothing {
             slot.woken_at = 0;
@@ -129,14 +112,8 @@ impl Profiler {
             .then(|| i128::from(slot.woken_at) - i128::from(slot.woken_local));
         let entered = slot.epoch != experiment.epoch;
         let rule = Experiment { wake_latency_ns: latency, ..*experiment };
-        let began = clock::get_cpu(
-            slot,
-            target,
-            &rule,
-            required,
-            clock::Place { clock: &clock::CpuClock::default(), idle: false },
-            now,
-        );
+        let began =
+            clock::get_cpu(slot, target, &rule, required, clock::Place { clock: &cpu, idle: false }, now);
         self.totals.queued += began.waited;
         self.totals.inherited += began.inherited;
         let late = waker.map_or(0, |waker| waker - (i128::from(now) - i128::from(absorbed(slot))));

@@ -11,12 +11,11 @@
 //! | `world`, `scheduler` | the event loop; who runs where |
 //! | `execute`, `locking`, `waiting`, `sync` | what the steps of a script do; locks, barriers, queues |
 //! | `profiler`, `kernel` | the kernel side: its state, its events |
-//! | `rules`, `stretch`, `cpu_edge` | variants of its rules |
+//! | `rules`, `stretch` | variants of its rules |
 //! | `handler` | the shim's payment |
 //! | `judge` | truth, prediction, error |
 //! | `shapes` | the programs by name |
 
-mod cpu_edge;
 mod execute;
 mod handler;
 pub mod judge;

@@ -1,7 +1,7 @@
 //! The profiler's state in the kernel, and what every event begins with: coz-ebpf's `thread`.
 
 use coz_common::abi::{Control, KernelSlot, STATE_IDLE, STATE_RUNNING, TargetSlot};
-use coz_common::clock::{self, Experiment, TaggedDelay, absorbed, debt};
+use coz_common::clock::{self, CpuClock, Experiment, TaggedDelay, absorbed, debt};
 use coz_common::stretch::SHARE_ONE;
 
 use coz_user::kernel::standing::standing_of;
@@ -39,19 +39,6 @@ pub(super) struct Aside {
     pub line: Ns,
     /// For [`Charging::Kinds`].
     pub stretch: Stretch,
-    /// What it owes for waits that nobody of the set has ended: for `CpuEdge::Clock`.
-    pub private: Ns,
-}
-
-/// What the variants of the rules keep of a CPU.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct CpuClock {
-    /// When it was last given up.
-    pub at: Ns,
-    /// By a thread that had absorbed so much,
-    pub local: Ns,
-    /// in this epoch.
-    pub epoch: u32,
 }
 
 /// The profiler's state.
@@ -187,7 +174,6 @@ impl Profiler {
     /// Another experiment, for this thread.
     pub fn forget(&mut self, id: Id) {
         self.asides[id].stretch.forget();
-        self.asides[id].private = 0;
     }
 
     pub fn catch_up(&mut self, id: Id, experiment: &Experiment, now: Ns) -> u64 {

@@ -34,8 +34,7 @@ pub enum Wake {
 pub enum CpuEdge {
     /// All that `G` has grown by.
     Owes,
-    /// The CPU has a virtual clock of its own, as a lock has: whoever gets it is there no earlier than who had it
-    /// before. What a thread owes for the time that it waited for a device does not count against it there.
+    /// The CPU has a virtual clock: [`coz_common::clock::get_cpu`].
     Clock,
 }
 
@@ -64,19 +63,11 @@ impl Default for Rules {
         Self {
             charging: Charging::Places,
             wake: Wake::Product,
-            cpu_edge: CpuEdge::Owes,
+            cpu_edge: CpuEdge::Clock,
             threshold: 250 * US,
             period: S / 997,
             jitter: 0,
             pay_at_wake: false,
         }
-    }
-}
-
-impl Rules {
-    /// As proposed.
-    #[must_use]
-    pub fn proposed() -> Self {
-        Self { cpu_edge: CpuEdge::Clock, ..Self::default() }
     }
 }

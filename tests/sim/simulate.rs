@@ -14,15 +14,13 @@ usage: simulate [SHAPE...] [OPTION...]
   SHAPE               a program by (the beginning of) its name; none: all
   --list              names and what they are
   --cpus N            CPUs; else each program's own number
-  --proposed          the rules that docs/simulator.md proposes; else those of the product. What follows changes them
   --rate HZ           samples a second of each CPU (997)
   --jitter US         by how much a sampling period differs at most (0)
   --threshold US      debt from which a thread is asked to pay (250)
   --lumped | --fluid | --places | --kinds | --exact
                       how the line's time is charged (places); exact: as no sampling can
-  --weigh-period      a sample stands for a period, not for the CPU time since the last one
   --wake none|max|product      what goes along with a wake-up (product)
-  --edge owes|clock   what goes along with a CPU (owes)
+  --edge owes|clock   what goes along with a CPU (clock)
   --pay-at-wake       a wake-up from a timed wait is an occasion to pay
   --exit-first        the kernel reports a thread's end before the wake-up of the one that joins it
   --sample-cost US    CPU time of a sample (2)
@@ -83,7 +81,6 @@ fn parse(arguments: &[String]) -> Result<Options, String> {
             "--exact" => rules.charging = Charging::Exact,
             "--places" => rules.charging = Charging::Places,
             "--kinds" => rules.charging = Charging::Kinds,
-            "--proposed" => *rules = Rules { threshold: rules.threshold, ..Rules::proposed() },
             "--pay-at-wake" => rules.pay_at_wake = true,
             "--exit-first" => machine.exit_first = true,
             "--sample-cost" => machine.sample_cost = number()? * US,
