@@ -87,8 +87,12 @@ pub struct Global {
     /// `G`, the delay that everyone must have absorbed, tagged with its epoch: see [`crate::clock::TaggedDelay`].
     /// Raised by the kernel with compare-and-exchange; the first hit of an experiment replaces the last one's.
     pub required: u64,
+    /// When a sample last fell on the selected line (`CLOCK_MONOTONIC`, nanoseconds).
+    pub hit_at: u64,
+    /// The thread that it was a sample of; 0 once that thread has been sampled elsewhere.
+    pub hit_tid: u64,
     /// To the end of the page.
-    pub _reserved: [u64; 511],
+    pub _reserved: [u64; 509],
 }
 
 /// A thread's virtual clock and what belongs to it; written by the kernel, in the thread's own context
@@ -108,12 +112,14 @@ pub struct KernelSlot {
     pub credit: u64,
     /// `TargetSlot::paid` up to which payments have gone into `local` and `credit`.
     pub paid_seen: u64,
-    /// The epoch that `local`, `credit` and all shares belong to.
+    /// The epoch that `local`, `credit` and the shares of the selected line belong to.
     pub epoch: u32,
-    /// Bits of [`flags`].
-    pub flags: u32,
+    /// CPU time of the thread's whole life, up to `on_cpu_since`, nanoseconds; stays at its largest value.
+    pub lived: u32,
     /// Of all the thread's CPU time, whatever stretch it is in.
     pub share: Share,
+    /// The share of its CPU time in which it waits by spinning while another thread is in the selected line.
+    pub spinning: Share,
     /// When the thread last got its CPU; 0 while it has none.
     pub on_cpu_since: u64,
     /// Up to when its samples stand for it: the time of the last one, put forward by what it has paid since.
@@ -139,21 +145,13 @@ pub struct KernelSlot {
     /// Visits of uprobe points in this epoch.
     pub visits: u32,
     /// Which of `kinds` the present stretch is of; [`STRETCH_KINDS`] where none was free.
-    pub stretch: u32,
-    /// Delay owed at the end of an epoch and never paid, all in all.
-    pub unpaid_total: u64,
-    /// Delay absorbed, all in all (by paying, by own hits and by waiting on a thread that had).
-    pub local_total: u64,
-    /// Visits in the whole profile.
-    pub visits_total: u64,
-    /// CPU time of the thread's whole life, up to `on_cpu_since`.
-    pub cpu_total: u64,
+    pub stretch: u16,
+    /// Bits of [`flags`].
+    pub flags: u16,
     /// What it owed when it last came back from a wait that no thread of the set has ended (input, output, a timer).
     pub private: u64,
     /// The kinds of stretches seen in this epoch.
     pub kinds: [Kind; STRETCH_KINDS as usize],
-    /// Explicit padding.
-    pub _pad: u32,
 }
 
 /// The place where a thread's life begins.
@@ -161,9 +159,9 @@ pub const PLACE_START: u32 = 1;
 
 /// How many kinds of stretches a thread's slot tells apart: places where it blocks or wakes somebody. A thread with more
 /// of them is charged at its share of all its time in the others.
-pub const STRETCH_KINDS: u32 = 9;
+pub const STRETCH_KINDS: u16 = 8;
 
-/// A running share of CPU time that falls on the selected line.
+/// A running share of CPU time.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Share {
@@ -196,10 +194,8 @@ impl KernelSlot {
 
 /// Bits of [`KernelSlot::flags`].
 pub mod flags {
-    /// The thread is paying; kept by the kernel from `TargetSlot::paying` at switches.
-    pub const PAYING: u32 = 2;
     /// The thread is on its way out: its memory is gone, it has no call chain any more.
-    pub const LEAVING: u32 = 4;
+    pub const LEAVING: u16 = 1;
 }
 
 /// What a thread says of itself: written by the shim in the thread's own context, never by anyone else.
@@ -533,7 +529,7 @@ pub const STAT_COUNT: u32 = Stat::SwitchesMissed as u32 + 1;
 const _: () = assert!(size_of::<Control>() == 4096 && align_of::<Control>() == 8);
 const _: () = assert!(offset_of!(Control, threshold_ns) == 24);
 const _: () = assert!(size_of::<Global>() == 4096);
-const _: () = assert!(size_of::<KernelSlot>() == 296);
+const _: () = assert!(size_of::<KernelSlot>() == 256);
 const _: () = assert!(size_of::<TargetSlot>() == 64);
 const _: () = assert!(size_of::<CounterSlot>() == 128 && offset_of!(CounterSlot, count) == 8);
 const _: () = assert!(size_of::<LineEntry>() == 8 && size_of::<PageKey>() == 8);

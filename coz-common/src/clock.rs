@@ -144,8 +144,29 @@ pub fn account_cpu(slot: &mut KernelSlot, target: &TargetSlot, now: u64) -> u64 
     }
     let ran = now.saturating_sub(since);
     slot.cpu_uncharged += ran;
-    slot.cpu_total += ran;
+    slot.lived = slot.lived.saturating_add(if ran > u32::MAX as u64 { u32::MAX } else { ran as u32 });
     ran
+}
+
+/// The thread has had the CPU for `ran`, in a part of which it waited by spinning, while another one was in the selected line.
+/// So far it is taken for one that waits for the other, and would in virtual time have waited less: it absorbs as much of what
+/// it owes. The kernel sees neither when such a wait begins nor who ends it; who spins while nobody
+/// is in the line is taken for one who works. Returns the nanoseconds absorbed.
+#[inline(always)]
+pub fn absorb_spinning(slot: &mut KernelSlot, required: u64, ran: u64) -> u64 {
+    let spun = (ran * u64::from(slot.spinning.value)) >> 16;
+    let owed = debt(slot, required);
+    let waited = if spun < owed { spun } else { owed };
+    slot.local += waited;
+    waited
+}
+
+/// Whether another thread than `tid` is in the selected line at a sample at `now`: the last sample of `hitter` (0: nobody) fell on it,
+/// no longer than a period ago.
+#[must_use]
+#[inline(always)]
+pub const fn line_runs_elsewhere(hitter: u64, hit_at: u64, tid: u64, now: u64, period: u64) -> bool {
+    hitter != 0 && hitter != tid && now.saturating_sub(hit_at) <= period
 }
 
 /// Books what the thread has paid since the last event. Returns the nanoseconds booked; `None` where the target
@@ -205,10 +226,11 @@ pub fn charge(slot: &mut KernelSlot, experiment: &Experiment, required: u64) -> 
 #[inline(always)]
 pub fn charge_exit(slot: &mut KernelSlot, experiment: &Experiment, required: u64) -> u64 {
     let charged = charge(slot, experiment, required);
-    if !experiment.running || slot.share.weight == 0 || slot.cpu_total >= experiment.period_ns {
+    let lived = u64::from(slot.lived);
+    if !experiment.running || slot.share.weight == 0 || lived >= experiment.period_ns {
         return charged;
     }
-    charged + charge_time(slot, experiment, required, experiment.period_ns - slot.cpu_total)
+    charged + charge_time(slot, experiment, required, experiment.period_ns - lived)
 }
 
 #[inline(always)]

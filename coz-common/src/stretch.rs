@@ -17,13 +17,13 @@ pub const SHARE_ONE: u32 = 1 << 16;
 pub const SHARE_WINDOW: u64 = 8;
 
 impl Share {
-    /// A sample that stands for `weight_ns` of CPU time has fallen on the selected line (`hit`) or not.
+    /// A sample that stands for `weight_ns` of CPU time has fallen on what is counted (`hit`) or not.
     ///
     /// The share is the weighted mean of all samples of this experiment until they stand for [`SHARE_WINDOW`]
     /// periods, from then on an exponential mean of that length. So it is unbiased from the first sample on, and
     /// nothing is carried from one selected line to the next.
     #[inline(always)]
-    fn observe(&mut self, hit: bool, weight_ns: u64, period_ns: u64) {
+    pub fn observe(&mut self, hit: bool, weight_ns: u64, period_ns: u64) {
         let cap = ((SHARE_WINDOW * period_ns) >> 10) + 1;
         let weight = ((weight_ns >> 10) + 1).min(cap);
         let total = (u64::from(self.weight) + weight).min(cap);
@@ -78,6 +78,7 @@ pub fn begin(slot: &mut KernelSlot, place: u32) {
 pub fn forget(slot: &mut KernelSlot) {
     let place = slot.kinds.get(slot.stretch as usize).map_or(PLACE_START, |kind| kind.place);
     slot.share = Share::default();
+    slot.spinning = Share::default();
     slot.kinds = [Kind::default(); STRETCH_KINDS as usize];
     slot.kinds[0].place = place;
     slot.stretch = 0;

@@ -21,6 +21,8 @@ mod sched;
 #[cfg(target_arch = "bpf")]
 mod signal;
 #[cfg(target_arch = "bpf")]
+mod spin;
+#[cfg(target_arch = "bpf")]
 mod thread;
 
 /// On the host there is nothing to run: the crate exists there for `cargo check` only.

@@ -26,5 +26,4 @@ pub fn visit(ctx: &ProbeContext) {
         unsafe { *visits += 1 };
     }
     thread.slot.visits = thread.slot.visits.wrapping_add(1);
-    thread.slot.visits_total += 1;
 }

@@ -16,11 +16,13 @@ use coz_common::{
 use crate::{
     lines,
     maps::{LINE_COUNTS, PROCESSES, control, count},
-    signal, thread,
+    signal, spin, thread,
 };
 
 /// Word of the interrupted registers that holds the code segment (x86-64 `struct pt_regs`).
 const CS: usize = 17;
+/// Word that holds the instruction pointer.
+const IP: usize = 16;
 
 /// The clock of this CPU ticks.
 #[inline(always)]
@@ -37,8 +39,9 @@ pub fn try_sample(ctx: &PerfEventContext) -> Option<()> {
         return None;
     }
     count(Stat::Samples, 1);
+    let registers = ctx.as_ptr().cast::<u64>();
     // SAFETY: a perf event's context begins with the interrupted registers.
-    let user_mode = unsafe { *ctx.as_ptr().cast::<u64>().add(CS) } & 3 == 3;
+    let (user_mode, ip) = unsafe { (*registers.add(CS) & 3 == 3, *registers.add(IP)) };
     if !user_mode {
         count(Stat::InKernel, 1);
     }
@@ -58,9 +61,14 @@ pub fn try_sample(ctx: &PerfEventContext) -> Option<()> {
     if !experiment.running {
         return None;
     }
-    stretch::observe(thread.slot, line != 0 && line == control.selected, weight, &experiment);
+    let hit = line != 0 && line == control.selected;
+    let spins = user_mode && spin::at_pause(ip);
+    let waits = thread::meet(both as u32, hit, spins, now, experiment.period_ns);
+    thread.slot.spinning.observe(waits, weight, experiment.period_ns);
+    stretch::observe(thread.slot, hit, weight, &experiment);
     required = thread.charge(&experiment, required);
-    if user_mode && debt(thread.slot, required) >= control.threshold_ns && now < control.deadline_ns {
+    if user_mode && !waits && debt(thread.slot, required) >= control.threshold_ns && now < control.deadline_ns
+    {
         signal::ask_to_pay(&mut thread, process, control, now);
     }
     Some(())

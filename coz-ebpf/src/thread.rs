@@ -73,6 +73,7 @@ impl Thread {
             Some(paid) => count(Stat::PaidNs, paid),
             None => count(Stat::PaidAbsurd, 1),
         }
+        count(Stat::InheritedNs, clock::absorb_spinning(self.slot, required, ran));
         required
     }
 
@@ -129,6 +130,29 @@ pub fn required(epoch: u32) -> u64 {
             TaggedDelay(unsafe { core::ptr::read_volatile(&raw const (*global).required) }).in_epoch(epoch)
         }
         None => 0,
+    }
+}
+
+/// A sample of a thread: whether it `hit` the selected line is noted for the others; whether, if it `spins`, another one is in
+/// the line.
+#[inline(always)]
+pub fn meet(tid: u32, hit: bool, spins: bool, now: u64, period: u64) -> bool {
+    let Some(global) = GLOBAL.get_ptr_mut(0) else { return false };
+    let tid = u64::from(tid);
+    // SAFETY: words of a map; a torn pair names a thread that was in the line a moment ago, or makes it seem elsewhere.
+    unsafe {
+        let (at, who) = (&raw mut (*global).hit_at, &raw mut (*global).hit_tid);
+        if hit {
+            at.write_volatile(now);
+            who.write_volatile(tid);
+            return false;
+        }
+        let hitter = who.read_volatile();
+        if hitter == tid {
+            // It has left the line.
+            who.write_volatile(0);
+        }
+        spins && clock::line_runs_elsewhere(hitter, at.read_volatile(), tid, now, period)
     }
 }
 

@@ -12,9 +12,20 @@ use super::rules::{Charging, CpuEdge, Wake};
 use super::stretch::End;
 use super::sync::Id;
 
+/// Where a sample meets a thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum At {
+    /// At work, in user mode.
+    Work,
+    /// Spinning until somebody is ready.
+    Spin,
+    /// In the kernel.
+    Kernel,
+}
+
 impl Profiler {
     /// A sample of a running thread. Whether it is asked to pay.
-    pub fn sample(&mut self, id: Id, line: Line, user: bool, now: Ns) -> bool {
+    pub fn sample(&mut self, id: Id, line: Line, at: At, now: Ns) -> bool {
         let experiment = self.experiment();
         let mut required = self.catch_up(id, &experiment, now);
         if self.targets[id].paying != 0 {
@@ -25,6 +36,8 @@ impl Profiler {
             return false;
         }
         let hit = line == self.control.selected;
+        let waits = self.waits(id, hit, at, now);
+        self.slots[id].spinning.observe(waits, weight, experiment.period_ns);
         if self.rules.charging == Charging::Lumped {
             let slot = &mut self.slots[id];
             slot.share.value = if hit { SHARE_ONE } else { 0 };
@@ -39,7 +52,21 @@ impl Profiler {
             self.asides[id].stretch.observe(hit, weight, experiment.period_ns);
             required = self.charge(id, &experiment, required, now, End::Open);
         }
-        user && now < self.control.deadline_ns && self.ask(id, required, now)
+        let may = at != At::Kernel && !waits;
+        may && now < self.control.deadline_ns && self.ask(id, required, now)
+    }
+
+    /// Whether the thread spins while another one is in the line.
+    fn waits(&mut self, id: Id, hit: bool, at: At, now: Ns) -> bool {
+        let tid = id as u64 + 1;
+        let (hitter, at_line) = (self.hit_tid, self.hit_at);
+        if hit {
+            (self.hit_tid, self.hit_at) = (tid, now);
+        } else if hitter == tid {
+            self.hit_tid = 0;
+        }
+        let period = self.control.period_ns;
+        self.rules.spinning && at == At::Spin && clock::line_runs_elsewhere(hitter, at_line, tid, now, period)
     }
 
     /// Asks a thread to pay, if it owes enough.

@@ -47,6 +47,8 @@ pub(super) struct Profiler {
     pub rules: Rules,
     pub control: Box<Control>,
     pub required: u64,
+    pub hit_at: u64,
+    pub hit_tid: u64,
     pub slots: Vec<KernelSlot>,
     pub targets: Vec<TargetSlot>,
     pub asides: Vec<Aside>,
@@ -76,6 +78,8 @@ impl Profiler {
             rules: rules.clone(),
             control,
             required: 0,
+            hit_at: 0,
+            hit_tid: 0,
             slots: Vec::new(),
             targets: Vec::new(),
             asides: Vec::new(),
@@ -177,13 +181,17 @@ impl Profiler {
     }
 
     pub fn catch_up(&mut self, id: Id, experiment: &Experiment, now: Ns) -> u64 {
-        self.totals.cpu += clock::account_cpu(&mut self.slots[id], &self.targets[id], now);
+        let ran = clock::account_cpu(&mut self.slots[id], &self.targets[id], now);
+        self.totals.cpu += ran;
         let entered = self.enter_epoch(id, experiment, now);
         let required = self.required();
         let longest = now.saturating_sub(experiment.started_ns);
         let (slot, target) = (&mut self.slots[id], &self.targets[id]);
         let paid = clock::fold_payment(slot, target, required, longest).unwrap_or(0);
         self.totals.paid += paid;
+        if self.rules.spinning {
+            clock::absorb_spinning(&mut self.slots[id], required, ran);
+        }
         self.check(id, now, if entered { i128::MAX } else { 0 });
         required
     }

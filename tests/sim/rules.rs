@@ -55,6 +55,8 @@ pub struct Rules {
     pub jitter: Ns,
     /// Whether a wake-up from a timed wait is an occasion to pay.
     pub pay_at_wake: bool,
+    /// Whether who spins absorbs: [`coz_common::clock::absorb_spinning`].
+    pub spinning: bool,
 }
 
 impl Default for Rules {
@@ -65,9 +67,10 @@ impl Default for Rules {
             wake: Wake::Product,
             cpu_edge: CpuEdge::Clock,
             threshold: 250 * US,
-            period: S / 997,
+            period: S / 1499,
             jitter: 0,
             pay_at_wake: false,
+            spinning: true,
         }
     }
 }

@@ -4,6 +4,7 @@ use rand::RngExt;
 
 use super::Ns;
 use super::handler::{Handler, Stage, Want};
+use super::kernel::At;
 use super::program::{HOT, Line};
 use super::sync::Id;
 use super::thread::{ENDLESS, State, Work};
@@ -268,13 +269,14 @@ impl World<'_> {
         self.settle(cpu);
         let (now, delivery, cost) = (self.now, self.machine.delivery, self.machine.sample_cost);
         let thread = &mut self.threads[id];
-        let (line, user): (Line, bool) = match thread.bursts.last().map(|burst| burst.work) {
-            Some(Work::Line(line)) => (line, true),
-            Some(Work::Spin | Work::Handler) => (0, true),
-            Some(Work::Kernel) | None => (0, false),
+        let (line, at): (Line, At) = match thread.bursts.last().map(|burst| burst.work) {
+            Some(Work::Line(line)) => (line, At::Work),
+            Some(Work::Spin) => (0, At::Spin),
+            Some(Work::Handler) => (0, At::Work),
+            Some(Work::Kernel) | None => (0, At::Kernel),
         };
         if let Some(profiler) = &mut self.profiler
-            && profiler.sample(id, line, user, now)
+            && profiler.sample(id, line, at, now)
         {
             thread.handler = Some(Handler::new(thread.bursts.len()));
             thread.push(Work::Kernel, delivery);

@@ -14,7 +14,7 @@ usage: simulate [SHAPE...] [OPTION...]
   SHAPE               a program by (the beginning of) its name; none: all
   --list              names and what they are
   --cpus N            CPUs; else each program's own number
-  --rate HZ           samples a second of each CPU (997)
+  --rate HZ           samples a second of each CPU (1499)
   --jitter US         by how much a sampling period differs at most (0)
   --threshold US      debt from which a thread is asked to pay (250)
   --lumped | --fluid | --places | --kinds | --exact
@@ -22,6 +22,7 @@ usage: simulate [SHAPE...] [OPTION...]
   --wake none|max|product      what goes along with a wake-up (product)
   --edge owes|clock   what goes along with a CPU (clock)
   --pay-at-wake       a wake-up from a timed wait is an occasion to pay
+  --working           who spins is taken for one who works
   --exit-first        the kernel reports a thread's end before the wake-up of the one that joins it
   --sample-cost US    CPU time of a sample (2)
   --wake-latency US   from a wake-up to the first instruction on an idle CPU (35)
@@ -82,6 +83,7 @@ fn parse(arguments: &[String]) -> Result<Options, String> {
             "--places" => rules.charging = Charging::Places,
             "--kinds" => rules.charging = Charging::Kinds,
             "--pay-at-wake" => rules.pay_at_wake = true,
+            "--working" => rules.spinning = false,
             "--exit-first" => machine.exit_first = true,
             "--sample-cost" => machine.sample_cost = number()? * US,
             "--wake-latency" => machine.wake_latency = number()? * US,

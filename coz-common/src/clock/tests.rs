@@ -42,6 +42,26 @@ fn epochs_wrap_without_confusion() {
 }
 
 #[test]
+fn who_spins_for_one_in_the_line_absorbs_that_part_of_its_time_and_no_more_than_it_owes() {
+    let mut t = KernelSlot { local: 100, spinning: Share { value: SHARE_ONE / 4, weight: 9 }, ..thread() };
+    assert_eq!(absorb_spinning(&mut t, 10_000, 4_000), 1_000);
+    assert_eq!((t.local, t.credit), (1_100, 0));
+    assert_eq!(absorb_spinning(&mut t, 1_300, 4_000), 200, "nobody absorbs what is not owed");
+    assert_eq!((t.local, debt(&t, 1_300)), (1_300, 0));
+    let mut works = thread();
+    assert_eq!(absorb_spinning(&mut works, 10_000, 4_000), 0);
+}
+
+#[test]
+fn only_another_thread_that_was_just_seen_in_the_line_is_waited_for() {
+    let (me, other, period) = (5, 6, 1_000);
+    assert!(line_runs_elsewhere(other, 10_000, me, 10_900, period));
+    assert!(!line_runs_elsewhere(other, 10_000, me, 11_001, period), "it may be anywhere by now");
+    assert!(!line_runs_elsewhere(me, 10_000, me, 10_900, period));
+    assert!(!line_runs_elsewhere(0, 10_000, me, 10_900, period), "it has been seen elsewhere since");
+}
+
+#[test]
 fn a_new_experiment_forgives_everything() {
     let mut t = KernelSlot {
         epoch: 6,
@@ -187,7 +207,7 @@ fn nothing_is_charged_before_the_line_has_been_looked_for() {
 fn short_threads_count_for_those_that_no_sample_met() {
     // Life 250 us, period 1 ms: one in four is sampled, each of these stands for four.
     let mut t = thread();
-    t.cpu_total = 250_000;
+    t.lived = 250_000;
     t.cpu_uncharged = 250_000;
     observe(&mut t, true, 250_000, &experiment(1000));
     assert_eq!(charge_exit(&mut t, &experiment(1000), 0), 1_000_000);
