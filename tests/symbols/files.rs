@@ -90,17 +90,6 @@ fn shared_debug_information_is_followed() {
 }
 
 #[test]
-fn split_dwarf_still_gives_lines() {
-    let shop = Workshop::new();
-    let app = shop.compile("plain.c", "app", &["-O2", "-g", "-gsplit-dwarf"]);
-    let module = open(&app);
-    assert_eq!(module.detail(), Detail::Lines);
-    assert!(lines_of_work(&module).iter().all(Option::is_some));
-    let advice = module.advice().expect("what is missing");
-    assert!(advice.contains("without -gsplit-dwarf"), "{advice}");
-}
-
-#[test]
 fn what_is_missing_is_said_with_the_way_out() {
     let shop = Workshop::new();
     let bare = shop.compile("plain.c", "bare", &["-O2"]);

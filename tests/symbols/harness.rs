@@ -2,7 +2,7 @@
 
 use coz_common::lookup::{line_at, page_of};
 use coz_common::units::LineId;
-use coz_user::symbols::{Granularity, Lines, Module, Scope};
+use coz_user::symbols::{Granularity, Lines, Module, Scope, demangle};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -113,4 +113,30 @@ impl<'a> Table<'a> {
             .unwrap_or_else(|| panic!("a function {name}"));
         (function.address..function.address + function.size).map(|address| self.at(address)).collect()
     }
+}
+
+/// All that is said of the code of these functions, address by address within each: the line and its function, and the
+/// function that it belongs to at function granularity; then what was inlined where.
+pub fn everything(module: &Module, functions: &[&str]) -> Vec<String> {
+    let mut all = Vec::new();
+    for granularity in [Granularity::Line, Granularity::Function] {
+        let mut table = Table::new(module, granularity);
+        for function in functions {
+            let said = table.of_function(function);
+            for (from, line) in said.iter().enumerate().filter(|(i, line)| *i == 0 || said[i - 1] != **line) {
+                all.push(format!("{granularity:?} {function}+{from}: {line:?}"));
+            }
+        }
+    }
+    let mut starts = std::collections::HashMap::new();
+    for function in module.symbols().functions() {
+        starts.entry(demangle(&function.symbol)).or_insert(function.address);
+    }
+    let copies = module.inlined(|_| true).expect("debug information").into_iter().filter_map(|copy| {
+        let wanted = functions.iter().any(|function| copy.within.ends_with(function));
+        let offset = copy.address.wrapping_sub(*starts.get(&copy.within).filter(|_| wanted)?);
+        Some(format!("{} within {}+{offset}", demangle(&copy.symbol), copy.within))
+    });
+    let copies: std::collections::BTreeSet<String> = copies.collect();
+    all.into_iter().chain(copies).collect()
 }

@@ -4,7 +4,11 @@
 mod attribution;
 #[path = "../symbols/files.rs"]
 mod files;
+#[path = "../symbols/formats.rs"]
+mod formats;
 #[path = "../symbols/harness.rs"]
 mod harness;
 #[path = "../symbols/places.rs"]
 mod places;
+#[path = "../symbols/split.rs"]
+mod split;

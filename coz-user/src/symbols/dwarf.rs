@@ -36,8 +36,7 @@ impl Sections {
         if !object.is_64() && object.architecture() != object::Architecture::X86_64_X32 {
             bail!("{} is a 32-bit program; only 64-bit ones can be read", elf.path().display());
         }
-        let endian = if object.is_little_endian() { RunTimeEndian::Little } else { RunTimeEndian::Big };
-        Ok(Self { main: load(elf)?, shared: shared.map(load).transpose()?, endian })
+        Ok(Self { main: load(elf)?, shared: shared.map(load).transpose()?, endian: endian(&object) })
     }
 
     /// Bytes of `.debug_info`.
@@ -53,16 +52,116 @@ impl Sections {
 
 fn load(elf: &Elf) -> Result<gimli::DwarfSections<SectionBytes>> {
     let object = elf.object()?;
-    gimli::DwarfSections::load(|id| match id {
-        SectionId::DebugAbbrev
-        | SectionId::DebugAddr
-        | SectionId::DebugInfo
-        | SectionId::DebugLine
-        | SectionId::DebugLineStr
-        | SectionId::DebugStr
-        | SectionId::DebugStrOffsets
-        | SectionId::DebugRanges
-        | SectionId::DebugRngLists => elf.section(&object, id.name()),
-        _ => Ok(SectionBytes::default()),
+    gimli::DwarfSections::load(|id| match is_needed(id) {
+        true => elf.section(&object, id.name()),
+        false => Ok(SectionBytes::default()),
     })
+}
+
+/// Whether lines, inlining or names need a section.
+fn is_needed(id: SectionId) -> bool {
+    matches!(
+        id,
+        SectionId::DebugAbbrev
+            | SectionId::DebugAddr
+            | SectionId::DebugInfo
+            | SectionId::DebugLine
+            | SectionId::DebugLineStr
+            | SectionId::DebugStr
+            | SectionId::DebugStrOffsets
+            | SectionId::DebugRanges
+            | SectionId::DebugRngLists
+    )
+}
+
+/// The sections of a `.dwo` file.
+#[derive(Debug)]
+pub(crate) struct DwoSections {
+    sections: gimli::DwarfSections<SectionBytes>,
+    endian: RunTimeEndian,
+}
+
+impl DwoSections {
+    /// Finds and decompresses the sections that inlining and names need.
+    ///
+    /// # Errors
+    /// When a section is damaged.
+    pub(crate) fn load(elf: &Elf) -> Result<Self> {
+        let object = elf.object()?;
+        let sections = gimli::DwarfSections::load(|id| match id.dwo_name().filter(|_| is_needed(id)) {
+            Some(name) => elf.section(&object, name),
+            None => Ok(SectionBytes::default()),
+        })?;
+        Ok(Self { sections, endian: endian(&object) })
+    }
+
+    /// A view of the sections, together with those that stay in the program. Costs nothing.
+    pub(crate) fn view<'a>(&'a self, program: &Dwarf<'a>) -> Dwarf<'a> {
+        let mut dwarf = self.sections.borrow(|bytes| EndianSlice::new(bytes, self.endian));
+        dwarf.make_dwo(program);
+        dwarf
+    }
+}
+
+/// The sections of a `.dwp` file.
+#[derive(Debug)]
+pub(crate) struct PackageSections {
+    sections: gimli::DwarfPackageSections<SectionBytes>,
+    endian: RunTimeEndian,
+}
+
+impl PackageSections {
+    /// Finds and decompresses the sections that inlining and names need.
+    ///
+    /// # Errors
+    /// When a section is damaged.
+    pub(crate) fn load(elf: &Elf) -> Result<Self> {
+        let object = elf.object()?;
+        let load = |id: SectionId| match id.dwo_name() {
+            // Types are not looked for; binutils' index of them is cut short where there are none.
+            None => Ok(SectionBytes::default()),
+            Some(_) if id == SectionId::DebugTuIndex => Ok(SectionBytes::default()),
+            // All others, needed or not: the index points into them.
+            Some(name) => elf.section(&object, name).map_err(Damaged::Section),
+        };
+        let sections = gimli::DwarfPackageSections::load(load)?;
+        Ok(Self { sections, endian: endian(&object) })
+    }
+
+    /// A view of the sections. Reads the heads of the indices.
+    pub(crate) fn view(&self) -> gimli::Result<gimli::DwarfPackage<Slice<'_>>> {
+        let slice = |bytes| EndianSlice::new(bytes, self.endian);
+        self.sections.borrow(|bytes| slice(bytes), slice(&[]))
+    }
+
+    /// Bytes of `.debug_info.dwo`.
+    pub(crate) fn info_size(&self) -> usize {
+        self.view().map_or(0, |view| view.debug_info.reader().len())
+    }
+}
+
+/// What can be wrong with a package.
+#[derive(Debug)]
+enum Damaged {
+    Section(anyhow::Error),
+    Index(gimli::Error),
+}
+
+impl From<gimli::Error> for Damaged {
+    fn from(error: gimli::Error) -> Self {
+        Self::Index(error)
+    }
+}
+
+impl From<Damaged> for anyhow::Error {
+    fn from(damaged: Damaged) -> Self {
+        match damaged {
+            Damaged::Section(error) => error,
+            Damaged::Index(error) => error.into(),
+        }
+    }
+}
+
+fn endian(object: &object::File<'_>) -> RunTimeEndian {
+    if object.is_little_endian() { RunTimeEndian::Little } else { RunTimeEndian::Big }
 }

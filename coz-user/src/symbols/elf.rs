@@ -44,7 +44,12 @@ impl Elf {
     /// # Errors
     /// When it cannot be opened or is no ELF file; says what it is instead where that is plain.
     pub fn open(path: &Path) -> Result<Self> {
-        let file = File::open(path).with_context(|| format!("cannot open {}", path.display()))?;
+        let failed = || format!("cannot open {}", path.display());
+        // Opening a pipe would wait for somebody to write, opening a device may do anything.
+        if !std::fs::metadata(path).with_context(failed)?.is_file() {
+            bail!("{} is not a file", path.display());
+        }
+        let file = File::open(path).with_context(failed)?;
         // SAFETY: the mapping is private and only read. A file that is cut while it is mapped would raise
         // SIGBUS; programs are replaced by renaming, and the kernel refuses to write to a running one.
         let map = unsafe { Mmap::map(&file) }

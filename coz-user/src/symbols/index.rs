@@ -5,8 +5,9 @@ use super::elf::Elf;
 use super::paths;
 use super::ranges::RangeAttributes;
 use super::rows;
+use super::split;
 use super::unit::Unit;
-use gimli::{DebugInfoOffset, Section as _, UnitType};
+use gimli::{DebugInfoOffset, DwoId, Section as _, UnitType};
 use std::sync::{Arc, OnceLock};
 
 /// A unit: where it stands, and its contents once someone has asked for them.
@@ -17,6 +18,10 @@ pub(crate) struct Slot {
     pub(crate) source: Arc<str>,
     /// Whether any address belongs to it.
     has_code: bool,
+    /// The number that it shares with its other part in a split file (`-gsplit-dwarf`).
+    pub(crate) dwo: Option<DwoId>,
+    /// Where that is.
+    pub(crate) split: OnceLock<split::Place>,
     pub(crate) parsed: OnceLock<Arc<Unit>>,
 }
 
@@ -37,8 +42,6 @@ pub(crate) struct Index {
     ranges: Vec<UnitRange>,
     /// The longest range, so that a search knows how far back to look.
     longest: u64,
-    /// Whether functions of some units are described in other files (`-gsplit-dwarf`).
-    pub(crate) split: bool,
     /// What kept units from being read, if anything did.
     pub(crate) damage: Option<String>,
 }
@@ -117,9 +120,14 @@ impl Index {
         elf: &Elf,
     ) -> gimli::Result<()> {
         let number = self.units.len() as u32;
-        self.split |= raw.dwo_id.is_some();
-        let source = paths::unit_source(raw);
-        self.units.push(Slot { offset, source, has_code: false, parsed: OnceLock::new() });
+        self.units.push(Slot {
+            offset,
+            source: paths::unit_source(raw),
+            has_code: false,
+            dwo: raw.dwo_id,
+            split: OnceLock::new(),
+            parsed: OnceLock::new(),
+        });
         if !has_code {
             return Ok(());
         }
@@ -127,6 +135,10 @@ impl Index {
         let mut attributes = RangeAttributes::default();
         let mut entries = unit.entries_raw(None)?;
         if let Some(abbreviation) = entries.read_abbreviation()? {
+            // Up to DWARF 4, the header does not tell a unit that others share from one with code.
+            if matches!(abbreviation.tag(), gimli::DW_TAG_partial_unit | gimli::DW_TAG_type_unit) {
+                return Ok(());
+            }
             for spec in abbreviation.attributes() {
                 attributes.note(unit, &entries.read_attribute(*spec)?)?;
             }
@@ -139,7 +151,9 @@ impl Index {
             }
         };
         attributes.each(unit, |range| push(range.begin, range.end))?;
-        if self.ranges.len() == before {
+        // DWARF 2 cannot say that a unit has its code in several places.
+        if self.ranges.len() == before || unit.header.version() < 3 {
+            self.ranges.truncate(before);
             let mut push = |begin, end| self.ranges.push(UnitRange { begin, end, unit: number });
             rows::read(raw, |begin| elf.is_code(begin)).sequences.iter().for_each(|s| push(s.0, s.1));
         }

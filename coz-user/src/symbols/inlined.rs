@@ -35,9 +35,9 @@ impl Module {
     pub fn inlined(&self, mut fits: impl FnMut(&str) -> bool) -> Option<Vec<Inlined>> {
         let debug = self.any_debug().ok().filter(|debug| debug.size() <= MAX_SEARCHED)?;
         let dwarf = debug.view();
-        let mut names = Names::new(&dwarf, &debug.index);
+        let mut names = Names::new(&dwarf, debug);
         // By the entry that they are copies of: the same few functions are inlined over and over.
-        let mut fitting: HashMap<usize, Option<Description>> = HashMap::new();
+        let mut fitting: HashMap<(Option<usize>, usize), Option<Description>> = HashMap::new();
         let mut found = Vec::new();
         let mut around = Vec::new();
         for number in 0..debug.index.units.len() {
@@ -45,16 +45,27 @@ impl Module {
                 continue;
             }
             let unit = debug.frames(number as u32, &dwarf, self.elf());
+            // Entries of a split unit are counted in a file of its own.
+            let file = debug.is_split(number).then_some(number);
+            let mut outside: Option<(u32, String)> = None;
             for frame in unit.frames.iter().filter(|frame| frame.level > 0) {
                 let mut describe = || Some(names.describe(number, frame.entry)).filter(|d| fits(&d.symbol));
                 let description = match frame.origin {
-                    Some(origin) => fitting.entry(origin.get()).or_insert_with(describe).clone(),
+                    Some(origin) => fitting.entry((file, origin.get())).or_insert_with(describe).clone(),
                     None => describe(),
                 };
                 let Some(description) = description else { continue };
                 unit.frames_at(frame.address, &mut around);
-                let outer = around.first().and_then(|outer| unit.frames.get(*outer as usize));
-                let within = outer.map(|outer| names.describe(number, outer.entry).name());
+                // Copies that follow each other are in one function.
+                let within = around.first().and_then(|outer| match &outside {
+                    Some((known, name)) if known == outer => Some(name.clone()),
+                    _ => {
+                        let frame = unit.frames.get(*outer as usize)?;
+                        let name = names.describe(number, frame.entry).name();
+                        outside = Some((*outer, name.clone()));
+                        Some(name)
+                    }
+                });
                 found.push(Inlined {
                     symbol: description.symbol.to_string(),
                     within: within.unwrap_or_default(),
@@ -69,7 +80,7 @@ impl Module {
     pub fn declarations(&self, addresses: impl IntoIterator<Item = u64>) -> Vec<Option<Declaration>> {
         let Ok(debug) = self.any_debug() else { return addresses.into_iter().map(|_| None).collect() };
         let dwarf = debug.view();
-        let mut names = Names::new(&dwarf, &debug.index);
+        let mut names = Names::new(&dwarf, debug);
         let mut around = Vec::new();
         let mut last: Option<(u32, Arc<Unit>)> = None;
         let mut find = |address: u64| {

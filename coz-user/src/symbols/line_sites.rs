@@ -56,7 +56,7 @@ impl Module {
     pub fn line_sites(&self, file: &str, line: u32) -> Result<LineSearch, String> {
         let debug = self.any_debug()?;
         let dwarf = debug.view();
-        let mut names = Names::new(&dwarf, &debug.index);
+        let mut names = Names::new(&dwarf, debug);
         let mut search = LineSearch::default();
         let mut lines = BTreeSet::new();
         for (number, slot) in debug.index.units.iter().enumerate() {

@@ -3,11 +3,11 @@
 //! A [`Module`] is an executable or a library on disk. Opening one reads its ELF headers and nothing else; its debug
 //! information is indexed when something first asks for it, and each unit is read when an address in it is
 //! first seen. Debug information may be inside the file or apart from it (build id, `.gnu_debuglink`, `dwz`),
-//! compressed or not, DWARF 2 to 5. Of split DWARF (`-gsplit-dwarf`) the line tables are used; what was
-//! inlined is known only from the `.dwo` files, which are not read. Debug information that is damaged
+//! compressed or not, DWARF 2 to 5, split or not (`.dwo` and `.dwp` files). Debug information that is damaged
 //! is used as far as it can be read; where there is none, functions come from the symbol table.
 
 mod debug;
+mod debuginfod;
 mod demangle;
 mod dwarf;
 pub mod elf;
@@ -23,6 +23,7 @@ mod ranges;
 mod rows;
 mod scope;
 mod separate;
+mod split;
 mod table;
 mod unit;
 

@@ -1,6 +1,7 @@
 //! An executable or a library on disk, and what can be known of its code.
 
 use super::debug::{Debug, UNREADABLE};
+use super::debuginfod::Network;
 use super::demangle::demangle;
 use super::elf::Elf;
 use super::index::UnitRange;
@@ -117,10 +118,12 @@ impl Module {
                         "{name} has damaged debug information ({damage}): some lines or names are missing; build it anew"
                     )
                 });
-                let split = debug.index.split.then(|| {
+                let split = debug.missing_parts().map(|(count, why)| {
+                    let more = if count > 1 { format!(" (and {} more like it)", count - 1) } else { String::new() };
                     format!(
-                        "{name} has split debug information, of which only the line tables are used: library code \
-                         that was inlined counts for no line; build it without -gsplit-dwarf"
+                        "{name} {why}{more}: of this code the line tables are used, but library code that was inlined \
+                         counts for no line; keep the .dwo files, or put them into a .dwp beside the program, or name \
+                         their folder with --debug-dir"
                     )
                 });
                 return damaged.or(split);
@@ -202,7 +205,7 @@ impl Module {
 
     /// The debug information, whatever the scope: loaded and indexed at the first call.
     pub(crate) fn any_debug(&self) -> Result<&Debug, &str> {
-        let load = || Debug::load(&self.elf, self.separate(), &self.debug_dirs);
+        let load = || Debug::load(&self.elf, self.separate(), &self.debug_dirs, &Network::from_environment());
         self.debug.get_or_init(load).as_ref().map_err(String::as_str)
     }
 
@@ -215,7 +218,7 @@ impl Module {
     fn separate(&self) -> &Found {
         self.separate.get_or_init(|| match dwarf::has_dwarf(&self.elf) {
             true => Found::default(),
-            false => separate::locate(&self.elf, &self.debug_dirs),
+            false => separate::locate(&self.elf, &self.debug_dirs, &Network::from_environment()),
         })
     }
 
@@ -227,7 +230,7 @@ impl Module {
         };
         let dwarf = debug.view();
         let symbol = |address| self.symbols().containing(address).map(|f| Arc::from(demangle(&f.symbol)));
-        let mut attribution = Attribution::new(&dwarf, &debug.index, &self.scope, granularity, &symbol);
+        let mut attribution = Attribution::new(&dwarf, debug, &self.scope, granularity, &symbol);
         let ranges: Vec<UnitRange> = debug.index.overlapping(begin, end).collect();
         for range in ranges {
             let unit = debug.unit(range.unit, &dwarf, &self.elf);

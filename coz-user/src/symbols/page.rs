@@ -1,9 +1,10 @@
 //! A page of the line table: for each byte of code, the innermost line in scope.
 
 use super::Granularity;
+use super::debug::Debug;
 use super::demangle::demangle;
 use super::dwarf::Dwarf;
-use super::index::{Index, UnitRange};
+use super::index::UnitRange;
 use super::lines::Lines;
 use super::names::Names;
 use super::scope::Scope;
@@ -89,12 +90,12 @@ struct Code<'a> {
 impl<'a> Attribution<'a> {
     pub(crate) fn new(
         dwarf: &'a Dwarf<'a>,
-        index: &'a Index,
+        debug: &'a Debug,
         scope: &'a Scope,
         granularity: Granularity,
         symbol: &'a dyn Fn(u64) -> Option<Arc<str>>,
     ) -> Self {
-        Self { scope, granularity, names: Names::new(dwarf, index), symbol, files: HashMap::new() }
+        Self { scope, granularity, names: Names::new(dwarf, debug), symbol, files: HashMap::new() }
     }
 
     /// Fills in the part that a unit describes.
@@ -156,8 +157,10 @@ impl<'a> Attribution<'a> {
     fn line_before(&mut self, mut at: Code<'_>, frames: &[u32]) -> Option<(Place, Option<u32>)> {
         const MAX_ROWS: usize = 64;
         let function = *frames.first()?;
-        let entry = at.unit.frames.get(function as usize)?.entry;
-        let declared = self.names.describe(at.number as usize, entry).file?;
+        let frame = at.unit.frames.get(function as usize)?;
+        // Line tables alone do not say where a function is declared.
+        let own = || at.unit.file(at.unit.own_file(function)?).cloned();
+        let declared = self.names.describe(at.number as usize, frame.entry).file.or_else(own)?;
         if !self.scope.source(declared.as_ref().as_ref()) {
             return None;
         }

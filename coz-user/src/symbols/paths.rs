@@ -26,6 +26,12 @@ pub(crate) fn file_name<'d>(
     join(&path, &text(file.path_name())).into()
 }
 
+/// The file with this number in a unit's line table.
+pub(crate) fn numbered(unit: UnitRef<'_, Slice<'_>>, number: u32) -> Option<Arc<str>> {
+    let header = unit.line_program.as_ref()?.header();
+    Some(file_name(unit, header, header.file(u64::from(number))?))
+}
+
 /// All files of a unit's line table, by the numbers that rows and entries use.
 pub(crate) fn all_files(unit: UnitRef<'_, Slice<'_>>) -> Vec<Arc<str>> {
     files(unit, |_| true)

@@ -1,5 +1,6 @@
 //! Debug information that lives in a file of its own: where it can be, and whether it fits the program.
 
+use super::debuginfod::Network;
 use super::elf::Elf;
 use object::Object;
 use std::ffi::OsStr;
@@ -19,8 +20,8 @@ pub(crate) struct Found {
 }
 
 /// Looks for the separate debug file of a program: by build id below each of `dirs` and the system's folder,
-/// then by its `.gnu_debuglink` beside the program and below the same folders.
-pub(crate) fn locate(program: &Elf, dirs: &[PathBuf]) -> Found {
+/// then by its `.gnu_debuglink` beside the program and below the same folders, then, if the user has asked for it, on the network.
+pub(crate) fn locate(program: &Elf, dirs: &[PathBuf], network: &Network) -> Found {
     let mut found = Found::default();
     let Ok(object) = program.object() else { return found };
     let id = object.build_id().ok().flatten();
@@ -39,19 +40,32 @@ pub(crate) fn locate(program: &Elf, dirs: &[PathBuf]) -> Found {
             Err(why) => found.rejected = Some(why),
         }
     }
+    match id.and_then(|id| network.fetch(id)) {
+        Some(Ok(path)) => {
+            match Elf::open(&path).map_err(|e| e.to_string()).and_then(|elf| check(elf, id, None)) {
+                Ok(elf) => found.elf = Some(elf),
+                Err(why) => found.rejected = Some(why),
+            }
+        }
+        Some(Err(why)) => drop(found.rejected.get_or_insert(why)),
+        None => {}
+    }
     found
 }
 
 /// Looks for the file that `dwz` moved shared debug information into (`.gnu_debugaltlink`).
-pub(crate) fn locate_shared(debug: &Elf, dirs: &[PathBuf]) -> Option<Elf> {
+pub(crate) fn locate_shared(debug: &Elf, dirs: &[PathBuf], network: &Network) -> Option<Elf> {
     let object = debug.object().ok()?;
     let (name, id) = object.gnu_debugaltlink().ok()??;
     let name = Path::new(OsStr::from_bytes(name));
     let beside = std::fs::canonicalize(debug.path()).ok()?.parent()?.join(name);
-    std::iter::once(beside)
-        .chain(by_build_id(id, dirs))
-        .filter_map(|path| Elf::open(&path).ok())
-        .find(|elf| elf.object().is_ok_and(|o| o.build_id().ok().flatten() == Some(id)))
+    let fits = |path: PathBuf| {
+        Elf::open(&path)
+            .ok()
+            .filter(|elf| elf.object().is_ok_and(|o| o.build_id().ok().flatten() == Some(id)))
+    };
+    let near = std::iter::once(beside).chain(by_build_id(id, dirs)).find_map(fits);
+    near.or_else(|| network.fetch(id).and_then(Result::ok).and_then(fits))
 }
 
 fn folders(dirs: &[PathBuf]) -> impl Iterator<Item = &Path> {

@@ -54,9 +54,15 @@ pub(crate) struct Unit {
 const MAX_DEPTH: usize = 200;
 
 impl Unit {
-    /// Reads a unit as far as it goes.
-    pub(crate) fn parse(dwarf: &Dwarf<'_>, raw: &RawUnit<'_>, is_code: impl Fn(u64) -> bool) -> Self {
-        let mut unit = Self::frames_only(dwarf, raw, &is_code);
+    /// Reads a unit as far as it goes: its rows from `raw`, functions and inlined copies from `frames`, which is the same unit
+    /// or the other part of it in a split file.
+    pub(crate) fn parse(
+        dwarf: &Dwarf<'_>,
+        raw: &RawUnit<'_>,
+        frames: UnitRef<'_, Slice<'_>>,
+        is_code: impl Fn(u64) -> bool,
+    ) -> Self {
+        let mut unit = Self::frames_only(frames, &is_code);
         let rows = rows::read(raw, is_code);
         unit.damage = unit.damage.or(rows.damage);
         unit.rows = rows.rows;
@@ -67,9 +73,9 @@ impl Unit {
     }
 
     /// Reads functions and inlined copies, but no rows and files.
-    pub(crate) fn frames_only(dwarf: &Dwarf<'_>, raw: &RawUnit<'_>, is_code: impl Fn(u64) -> bool) -> Self {
+    pub(crate) fn frames_only(frames: UnitRef<'_, Slice<'_>>, is_code: impl Fn(u64) -> bool) -> Self {
         let mut unit = Self::default();
-        if let Err(e) = unit.read_frames(raw.unit_ref(dwarf), is_code) {
+        if let Err(e) = unit.read_frames(frames, is_code) {
             unit.damage = Some(format!("its functions end early: {e}"));
         }
         for level in &mut unit.levels {
@@ -94,6 +100,20 @@ impl Unit {
                 None => break,
             }
         }
+    }
+
+    /// The file (its number) that a function's own code is in, going by the code: from where something was inlined into it, else
+    /// the line that it begins with.
+    pub(crate) fn own_file(&self, function: u32) -> Option<u32> {
+        let spans = self.levels.first()?.iter().filter(|span| span.frame == function);
+        let inner = self.levels.get(1).map(Vec::as_slice).unwrap_or_default();
+        let call = spans.clone().find_map(|span| {
+            let first = inner.partition_point(|other| other.begin < span.begin);
+            let other = inner.get(first).filter(|other| other.begin < span.end)?;
+            self.frames.get(other.frame as usize).map(|frame| frame.call_file)
+        });
+        let begin = || self.row_at(self.frames.get(function as usize)?.address).map(|row| row.file);
+        call.filter(|file| *file != NO_FILE).or_else(begin)
     }
 
     /// A file's name by its number; `None` where there is none or it is empty.
