@@ -113,7 +113,7 @@ impl Loader {
     }
 
     fn finish(self) -> EbpfLoader<'static> {
-        self.0.and_then(|thread| thread.join().ok()).unwrap_or_else(EbpfLoader::new)
+        self.0.and_then(|thread| thread.join().ok()).unwrap_or_default()
     }
 }
 
