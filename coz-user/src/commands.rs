@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use crate::{
     cli::{Color, DoctorConfig, Exit, PointsConfig, ReportConfig, Sort, Talk, View},
     estimate,
-    kernel::doctor,
+    kernel::{btf::Btf, doctor},
     points,
     report::{self, ReportOptions, Style},
     symbols::{Module, Scope},
@@ -94,7 +94,7 @@ pub fn points(config: &PointsConfig) -> Result<String> {
 /// `coz-bpf doctor`: the table, and the exit code.
 #[must_use]
 pub fn doctor(config: &DoctorConfig) -> (String, u8) {
-    let mut checks = doctor::machine();
+    let mut checks = doctor::machine(&Btf::load());
     if let Some(program) = &config.program {
         checks.extend(doctor::program(program.as_os_str()));
     }

@@ -12,6 +12,7 @@ pub mod picture;
 pub mod programs;
 pub mod real;
 pub mod sh;
+pub mod startup;
 pub mod test;
 pub mod truth;
 

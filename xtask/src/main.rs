@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
-use xtask::{demo, ebpf, overhead, picture, real, test, truth};
+use xtask::{demo, ebpf, overhead, picture, real, startup, test, truth};
 
 #[derive(Parser)]
 #[command(name = "cargo xtask", about = "The repository's own commands", disable_help_subcommand = true)]
@@ -34,6 +34,8 @@ enum Command {
     Real(real::Options),
     /// Compare the elapsed time of default runs with that of plain ones; needs root
     Overhead(overhead::Options),
+    /// Measure start-up and memory on a program with much debug information; needs root
+    Startup(startup::Options),
     /// Draw the curves of a profile as SVG
     Picture(picture::Options),
 }
@@ -57,6 +59,7 @@ fn run(command: Command) -> Result<()> {
         Command::Truth(options) => truth::run(&options),
         Command::Real(options) => real::run(&options),
         Command::Overhead(options) => overhead::run(&options),
+        Command::Startup(options) => startup::run(&options),
         Command::Picture(options) => picture::run(&options),
     }
 }

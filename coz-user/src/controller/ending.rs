@@ -145,8 +145,10 @@ impl Session {
     }
 
     fn print_report(self) {
-        let Self { config, ready, voice, recorder, .. } = self;
-        // First of all what of the program runs on is let go: to compute the report takes a moment.
+        let Self { config, mut ready, voice, recorder, .. } = self;
+        // First of all what of the program runs on is let go: to compute the report takes a moment, and so does the kernel
+        // meanwhile.
+        let _detaching = ready.kernel.detach_points();
         drop(ready);
         if config.talk.quiet {
             return;

@@ -20,7 +20,13 @@ use super::{
 };
 use crate::{
     cli::{self, Exit, Fixed, RunConfig},
-    kernel::{btf::Btf, calibrate, control::Settings, doctor, load::Kernel, offsets},
+    kernel::{
+        btf::{Btf, BtfError},
+        calibrate,
+        control::Settings,
+        doctor,
+        load::{Kernel, Loader},
+    },
     points::{self, Spec},
     symbols::{Granularity, Module, Scope},
     target::{
@@ -41,8 +47,6 @@ const SIGNAL: u32 = 62;
 /// (`streamcluster`, truth 27, 40, 41, 40 %), 8, 13, 19, 21 % are predicted with 1 ms, 22, 35, 37, 37 with 0.25 ms and 26, 39,
 /// 37, 35 with 0.1 ms, at 3 and 10 times as many signals. Elsewhere there is no difference.
 const THRESHOLD: Nanos = Nanos(250_000);
-/// Rate at which the price of a sample is measured.
-const TRIAL_RATE: u32 = 3989;
 
 /// A program that is ready to be released.
 pub struct Ready {
@@ -79,7 +83,11 @@ pub struct Ready {
 /// # Errors
 /// Each with its exit code: see [`Exit`].
 pub fn prepare(config: &RunConfig) -> Result<Ready> {
-    check_machine()?;
+    let loader = Loader::begin();
+    let btf = Btf::load();
+    check_machine(&btf)?;
+    let btf = btf?;
+    let pid_max = pid_max()?;
     let identity = Identity::resolve(config.user.as_deref())?;
     let mut environment = identity.environment();
     let typed = config.program.first().ok_or_else(|| Exit::usage("no program to run"))?;
@@ -105,17 +113,22 @@ pub fn prepare(config: &RunConfig) -> Result<Ready> {
     notices.extend(script(&program));
     let image = program.image().map(|(path, _)| path.to_owned());
     let main = image.as_deref().and_then(|path| open_main(&mut attribution, path, &mut notices));
-    let resolved_points = resolve_points(config, main.clone(), scope, &mut notices)?;
-    let fixed = find_fixed(config, main.as_ref(), &mut attribution, &mut notices)?;
+    // Checking the programs takes the kernel as long as a large program's points take us.
+    let (kernel, points) = std::thread::scope(|threads| {
+        let kernel = threads.spawn(|| Kernel::load(loader, &btf, pid_max, config.talk.verbose > 1));
+        let points = (|| {
+            let points = resolve_points(config, main.clone(), scope, &mut notices)?;
+            let fixed = find_fixed(config, main.as_ref(), &mut attribution, &mut notices)?;
+            Ok::<_, anyhow::Error>((points, fixed, calibrate::measure_sample()?))
+        })();
+        (kernel.join().unwrap_or_else(|_| Err(anyhow!("loading the kernel side failed"))), points)
+    });
+    let (resolved_points, fixed, sample_cost) = points?;
+    let mut kernel = kernel?;
+    drop(btf);
     // Last of what can fail for a reason of the user's, first of what changes anything.
     let output = Output::open(&config.output, &identity)?;
-
-    let btf = Btf::load()?;
-    let pid_max = std::fs::read_to_string("/proc/sys/kernel/pid_max")
-        .context("cannot read /proc/sys/kernel/pid_max")?;
-    let pid_max = pid_max.trim().parse().context("kernel.pid_max is not a number")?;
-    let mut kernel = Kernel::load(&offsets::find(&btf)?, pid_max, config.talk.verbose > 1)?;
-    let (rate, sample_cost) = choose_rate(&mut kernel, config.rate)?;
+    let rate = config.rate.unwrap_or_else(|| calibrate::rate_for(sample_cost));
     let period = Nanos(1_000_000_000 / u64::from(rate));
     kernel.configure(&Settings {
         signal: SIGNAL,
@@ -192,8 +205,14 @@ pub fn launch_failure(error: crate::target::launch::LaunchError) -> anyhow::Erro
     .into()
 }
 
-fn check_machine() -> Result<()> {
-    match doctor::failures(&doctor::machine()) {
+fn pid_max() -> Result<u32> {
+    let text = std::fs::read_to_string("/proc/sys/kernel/pid_max")
+        .context("cannot read /proc/sys/kernel/pid_max")?;
+    text.trim().parse().context("kernel.pid_max is not a number")
+}
+
+fn check_machine(btf: &Result<Btf, BtfError>) -> Result<()> {
+    match doctor::failures(&doctor::machine(btf)) {
         Some(text) => {
             Err(Exit::failure(text).hint("`coz-bpf doctor` shows everything that was checked").into())
         }
@@ -286,14 +305,6 @@ fn resolve_points(
             Ok(point)
         })
         .collect()
-}
-
-fn choose_rate(kernel: &mut Kernel, wanted: Option<u32>) -> Result<(u32, Nanos)> {
-    kernel.start_sampling(1_000_000_000 / u64::from(TRIAL_RATE))?;
-    let gaps = calibrate::look(calibrate::LOOK);
-    kernel.stop_sampling();
-    let cost = calibrate::sample_cost(TRIAL_RATE, gaps);
-    Ok((wanted.unwrap_or_else(|| calibrate::rate_for(cost)), cost))
 }
 
 /// Where a program's `exe` link points.

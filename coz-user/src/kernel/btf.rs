@@ -3,7 +3,9 @@
 //! A parser of what is needed and no more, over `/sys/kernel/btf/vmlinux`. Every access is bounds-checked: a broken
 //! file gives an error, never a panic. Format: the kernel's `Documentation/bpf/btf.rst`.
 
-use std::fmt;
+use std::{fmt, fs::File, ops::Deref};
+
+use memmap2::{Mmap, MmapOptions};
 
 /// Where the kernel shows its type information.
 pub const KERNEL_BTF: &str = "/sys/kernel/btf/vmlinux";
@@ -82,10 +84,41 @@ pub struct Member {
     pub size: u32,
 }
 
+/// The bytes of a file of type information.
+#[derive(Debug)]
+enum Bytes {
+    /// As the kernel has them.
+    Mapped(Mmap),
+    /// A copy.
+    Copied(Vec<u8>),
+}
+
+impl Bytes {
+    /// The running kernel's. Kernels before 6.16 do not let it be mapped (privately, that is), only be read, a page at a time.
+    fn of_kernel() -> std::io::Result<Self> {
+        let file = File::open(KERNEL_BTF)?;
+        // SAFETY: the kernel's own type information does not change or shrink as long as it runs.
+        match unsafe { MmapOptions::new().map_copy_read_only(&file) } {
+            Ok(map) if !map.is_empty() => Ok(Self::Mapped(map)),
+            _ => std::fs::read(KERNEL_BTF).map(Self::Copied),
+        }
+    }
+}
+
+impl Deref for Bytes {
+    type Target = [u8];
+    fn deref(&self) -> &[u8] {
+        match self {
+            Self::Mapped(map) => map,
+            Self::Copied(data) => data,
+        }
+    }
+}
+
 /// Type information, parsed.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Btf {
-    data: Vec<u8>,
+    data: Bytes,
     /// Where each type's record starts in `data`; type id 1 is the first.
     records: Vec<u32>,
     /// Where the strings start and end in `data`.
@@ -121,8 +154,7 @@ impl Btf {
     /// # Errors
     /// The kernel has none, or it is malformed.
     pub fn load() -> Result<Self, BtfError> {
-        let data = std::fs::read(KERNEL_BTF).map_err(|e| BtfError::Unreadable(e.to_string()))?;
-        Self::parse(&data)
+        Self::parse_bytes(Bytes::of_kernel().map_err(|e| BtfError::Unreadable(e.to_string()))?)
     }
 
     /// From the bytes of such a file.
@@ -130,8 +162,12 @@ impl Btf {
     /// # Errors
     /// It is malformed.
     pub fn parse(data: &[u8]) -> Result<Self, BtfError> {
+        Self::parse_bytes(Bytes::Copied(data.to_vec()))
+    }
+
+    fn parse_bytes(data: Bytes) -> Result<Self, BtfError> {
         let malformed = BtfError::Malformed;
-        let word = |at: usize| read_u32(data, at).ok_or(malformed("header")).map(to_usize);
+        let word = |at: usize| read_u32(&data, at).ok_or(malformed("header")).map(to_usize);
         let magic = data.first_chunk().map(|&bytes| u16::from_le_bytes(bytes));
         if magic != Some(MAGIC) {
             return Err(malformed("magic number"));
@@ -147,7 +183,7 @@ impl Btf {
         };
         let (start, end) = section(8, 12)?;
         let strings = section(16, 20)?;
-        let mut btf = Self { data: data.to_vec(), records: Vec::new(), strings };
+        let mut btf = Self { data, records: Vec::new(), strings };
         let mut at = start;
         while at < end {
             let record = btf.record_at(at).ok_or(malformed("type cut off"))?;
@@ -208,6 +244,43 @@ impl Btf {
     #[must_use]
     pub fn type_count(&self) -> usize {
         self.records.len()
+    }
+
+    /// Type information in which the typedefs of these names, as far as there are any, have the numbers that they have here,
+    /// and every other type is a nameless one of a few bytes: for a reader that wants nothing else, and takes long over all.
+    #[must_use]
+    pub fn only_typedefs(&self, names: &[String]) -> Vec<u8> {
+        let typedef = |id: u32| self.record(id).is_some_and(|record| record.kind == kind::TYPEDEF);
+        let mut wanted: Vec<(u32, &String)> =
+            names.iter().filter_map(|name| Some((self.ids(name).find(|&id| typedef(id))?, name))).collect();
+        wanted.sort_unstable();
+        let last = wanted.last().map_or(0, |(id, _)| *id);
+        let (mut types, mut strings) = (Vec::new(), vec![0u8]);
+        let mut wanted = wanted.into_iter().peekable();
+        for id in 1..=last {
+            let (at, kind) = match wanted.next_if(|(wanted, _)| *wanted == id) {
+                Some((_, name)) => {
+                    let at = strings.len() as u32;
+                    strings.extend(name.bytes().chain([0]));
+                    (at, kind::TYPEDEF)
+                }
+                None => (0, kind::CONST),
+            };
+            // Of type 0: void.
+            for word in [at, u32::from(kind) << 24, 0] {
+                types.extend(word.to_le_bytes());
+            }
+        }
+        let (types_len, strings_len) = (types.len() as u32, strings.len() as u32);
+        let mut data = Vec::with_capacity(HEADER_LEN + types.len() + strings.len());
+        data.extend(MAGIC.to_le_bytes());
+        data.extend([1, 0]);
+        for word in [HEADER_LEN as u32, 0, types_len, types_len, strings_len] {
+            data.extend(word.to_le_bytes());
+        }
+        data.extend(types);
+        data.extend(strings);
+        data
     }
 
     fn ids<'a>(&'a self, name: &'a str) -> impl Iterator<Item = u32> + 'a {

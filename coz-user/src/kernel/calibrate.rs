@@ -7,7 +7,10 @@ use std::{
     time::{Duration, Instant},
 };
 
+use anyhow::{Result, anyhow};
 use coz_common::units::Nanos;
+
+use super::environment::{Whom, software_clock};
 
 /// Sampling is to take about this part of a busy CPU's time.
 const BUDGET: f64 = 0.02;
@@ -22,24 +25,38 @@ pub fn rate_for(cost_of_sample: Nanos) -> u32 {
     RATES.into_iter().rev().find(|&rate| f64::from(rate) <= affordable).unwrap_or(RATES[0])
 }
 
+/// Rate at which the price of a sample is measured.
+const TRIAL_RATE: u32 = 3989;
 /// How long a thread looks at the clock to see its samples pass: at 4 kHz, some 120 of them.
-pub const LOOK: Duration = Duration::from_millis(30);
+const LOOK: Duration = Duration::from_millis(30);
 /// Shorter gaps between two looks at the clock are no interrupts.
 const GAP: Nanos = Nanos(500);
 
 /// What a thread that does nothing but look at the clock saw: the gaps in its time.
 #[derive(Debug, Clone)]
-pub struct Gaps {
+struct Gaps {
     /// All that were longer than half a microsecond.
-    pub lengths: Vec<Nanos>,
+    lengths: Vec<Nanos>,
     /// CPU time that it had meanwhile.
-    pub had: Duration,
+    had: Duration,
+}
+
+/// The price of a sample on this machine now. The clock interrupts this thread for nothing: in a thread of another program,
+/// which is what we are, the kernel side does no more than a look-up. So this can be done while that is being loaded.
+///
+/// # Errors
+/// Where the kernel refuses the clock.
+pub fn measure_sample() -> Result<Nanos> {
+    let clock = software_clock(Whom::Us, 1_000_000_000 / u64::from(TRIAL_RATE), true)
+        .map_err(|refusal| anyhow!("cannot sample (perf_event_open of the software clock): {refusal:?}"))?;
+    let gaps = look(LOOK);
+    drop(clock);
+    Ok(sample_cost(TRIAL_RATE, gaps))
 }
 
 /// Looks at the clock for so long. Every interrupt shows as a gap, the whole of it: what a virtual machine's host
 /// does for it too.
-#[must_use]
-pub fn look(long: Duration) -> Gaps {
+fn look(long: Duration) -> Gaps {
     let mut lengths = Vec::with_capacity(4096);
     let before = cpu_time();
     let start = Instant::now();
@@ -58,8 +75,7 @@ pub fn look(long: Duration) -> Gaps {
 /// The price of a sample, from the gaps that a thread saw while it was sampled at this rate. As many of the longest
 /// gaps as there were samples are taken for them, and of these the mean of the middle half: other ticks, stolen time
 /// and time slices of other programs are either few or at the ends.
-#[must_use]
-pub fn sample_cost(rate: u32, gaps: Gaps) -> Nanos {
+fn sample_cost(rate: u32, gaps: Gaps) -> Nanos {
     let Gaps { mut lengths, had } = gaps;
     lengths.sort_unstable_by(|a, b| b.cmp(a));
     let samples = (had.as_secs_f64() * f64::from(rate)) as usize;

@@ -8,7 +8,10 @@ mod table;
 use std::ffi::OsStr;
 
 pub use self::table::{failures, render};
-use super::environment::Machine;
+use super::{
+    btf::{Btf, BtfError},
+    environment::Machine,
+};
 
 /// How a check came out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -48,10 +51,11 @@ impl Check {
     }
 }
 
-/// Looks at the machine. `run` and `attach` do so first, and stop where [`failures`] has something to say.
+/// Looks at the machine. `run` and `attach` do so first, and stop where [`failures`] has something to say. `btf`: the
+/// kernel's type information, as [`Btf::load`] gave it.
 #[must_use]
-pub fn machine() -> Vec<Check> {
-    machine::judge(&Machine::look())
+pub fn machine(btf: &Result<Btf, BtfError>) -> Vec<Check> {
+    machine::judge(&Machine::look(btf))
 }
 
 /// Looks at a program, named as on the command line of `run`.

@@ -8,6 +8,7 @@ mod probe;
 use std::{fmt, io, path::Path};
 
 pub use self::probe::{Probes, Refusal};
+pub(super) use self::probe::{Whom, software_clock};
 use super::btf::{Btf, BtfError};
 use crate::target::process::status_field;
 
@@ -168,9 +169,9 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// Looks at the machine that we run on.
+    /// Looks at the machine that we run on; `btf`: its type information.
     #[must_use]
-    pub fn look() -> Self {
+    pub fn look(btf: &Result<Btf, BtfError>) -> Self {
         let number = |path: &str| Reading::parse(read(path), |text| text.trim().parse().ok());
         let sysctl = |name: &str| number(&format!("/proc/sys/{}", name.replace('.', "/")));
         let mounts = read("/proc/self/mounts");
@@ -180,7 +181,7 @@ impl Machine {
             user_namespace: Reading::parse(read("/proc/self/uid_map"), |map| Some(!is_identity_map(map))),
             architecture: std::env::consts::ARCH,
             release: Reading::parse(read("/proc/sys/kernel/osrelease"), |text| Some(text.trim().to_owned())),
-            btf: Btf::load().map(|btf| BtfFacts::of(&btf)),
+            btf: btf.as_ref().map(BtfFacts::of).map_err(Clone::clone),
             tracefs: Reading::parse(mounts.clone(), |text| Some(mount_points(text, "tracefs"))),
             hidepid: Reading::parse(mounts, |text| Some(hidepid(text))),
             uprobe_source: Reading::parse(read("/sys/bus/event_source/devices/uprobe/type"), |text| {

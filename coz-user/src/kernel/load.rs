@@ -4,16 +4,17 @@
 use std::{
     os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd},
     path::Path,
+    thread::{self, JoinHandle},
 };
 
 use anyhow::{Context, Result, anyhow, bail};
 use aya::{
-    Btf, Ebpf, EbpfLoader, include_bytes_aligned,
+    Ebpf, EbpfLoader, Endianness, include_bytes_aligned,
     maps::{Map, MapData, RingBuf},
     programs::{
-        BtfTracePoint, PerfEvent, UProbe,
+        BtfTracePoint, PerfEvent, Program, UProbe,
         perf_event::{PerfEventConfig, PerfEventLinkId, PerfEventScope, SamplePolicy, SoftwareEvent},
-        uprobe::{UProbeAttachLocation, UProbeAttachPoint, UProbeScope},
+        uprobe::{UProbeAttachLocation, UProbeAttachPoint, UProbeLink, UProbeLinkId, UProbeScope},
     },
     util::online_cpus,
 };
@@ -24,9 +25,11 @@ use coz_common::abi::{
 };
 
 use super::{
+    btf::Btf,
     control_file::ControlFile,
     log::{KernelLog, Printer},
     mapped::MappedArray,
+    offsets,
 };
 
 static OBJECT: &[u8] = include_bytes_aligned!("../../../coz-ebpf/prebuilt/coz-ebpf.o");
@@ -57,6 +60,22 @@ const INTERRUPTS: [&str; 17] = [
     "x86_platform_ipi_entry",
 ];
 
+/// At most so many threads take probes away.
+const MAX_DETACHING: usize = 16;
+
+/// Probes that are being taken away.
+#[derive(Debug, Default)]
+pub struct Detaching(Vec<JoinHandle<()>>);
+
+impl Drop for Detaching {
+    fn drop(&mut self) {
+        for thread in self.0.drain(..) {
+            // One that has panicked has dropped its probes, too.
+            let _ = thread.join();
+        }
+    }
+}
+
 /// The loaded object with its shared maps.
 #[derive(Debug)]
 pub struct Kernel {
@@ -76,8 +95,26 @@ pub struct Kernel {
     /// Samples by line.
     pub line_counts: MappedArray<LineCount>,
     sampling: Vec<PerfEventLinkId>,
+    points: Vec<UProbeLinkId>,
     /// Interrupt tracepoints that this kernel does not have.
     pub missing: Vec<&'static str>,
+}
+
+/// What loads the object, made on a thread of its own: it reads all of the kernel's type information for itself, which
+/// takes some 50 ms, and there is other work for so long.
+#[derive(Debug)]
+pub struct Loader(Option<JoinHandle<EbpfLoader<'static>>>);
+
+impl Loader {
+    /// Begins to make it.
+    #[must_use]
+    pub fn begin() -> Self {
+        Self(thread::Builder::new().name("coz-loader".into()).spawn(EbpfLoader::new).ok())
+    }
+
+    fn finish(self) -> EbpfLoader<'static> {
+        self.0.and_then(|thread| thread.join().ok()).unwrap_or_default()
+    }
 }
 
 impl Kernel {
@@ -85,34 +122,22 @@ impl Kernel {
     ///
     /// # Errors
     /// Where the kernel refuses a map or a program, with its own words.
-    pub fn load(offsets: &Offsets, pid_max: u32, log: bool) -> Result<Self> {
+    pub fn load(loader: Loader, btf: &Btf, pid_max: u32, log: bool) -> Result<Self> {
         let level = if log { u8::MAX } else { 0 };
-        // The loader reads the kernel's BTF for itself, and programs are loaded with one that it does not lend: both
-        // at once, since each takes tens of milliseconds before the program may start.
-        let (mut loader, btf) = std::thread::scope(|scope| {
-            let btf = scope.spawn(Btf::from_sys_fs);
-            (EbpfLoader::new(), btf.join())
-        });
-        let btf = btf
-            .map_err(|_| anyhow!("reading the kernel's BTF failed"))?
-            .context("cannot read the kernel's BTF (/sys/kernel/btf/vmlinux)")?;
+        let offsets = offsets::find(btf)?;
+        // To find the tracepoints' numbers in the whole of it takes as long as to make the loader.
+        let names: Vec<String> =
+            REQUIRED.iter().chain(&INTERRUPTS).map(|name| format!("btf_trace_{name}")).collect();
+        let numbers = aya::Btf::parse(&btf.only_typedefs(&names), Endianness::default())
+            .context("cannot read the tracepoints' numbers in the kernel's type information")?;
         let mut ebpf = loader
-            .override_global("OFFSETS", offsets_bytes(offsets), true)
+            .finish()
+            .override_global("OFFSETS", offsets_bytes(&offsets), true)
             .override_global(aya_log::LEVEL, &level, true)
             .map_max_entries("TIDS", pid_max)
             .load(OBJECT)
             .context("cannot load the eBPF maps into the kernel")?;
-        for name in REQUIRED {
-            tracepoint(&mut ebpf, name)?.load(name, &btf).with_context(|| refused(name))?;
-        }
-        let mut missing = Vec::new();
-        for name in INTERRUPTS {
-            if tracepoint(&mut ebpf, name)?.load(name, &btf).is_err() {
-                missing.push(name);
-            }
-        }
-        program::<&mut PerfEvent>(&mut ebpf, "sample")?.load().with_context(|| refused("sample"))?;
-        program::<&mut UProbe>(&mut ebpf, "visit")?.load().with_context(|| refused("visit"))?;
+        let missing = load_programs(&mut ebpf, &numbers)?;
         Ok(Self {
             control: MappedArray::new(fd(&ebpf, "CONTROL")?, 1, "CONTROL")?,
             notice: ControlFile::new()?,
@@ -123,6 +148,7 @@ impl Kernel {
             line_counts: MappedArray::read_only(fd(&ebpf, "LINE_COUNTS")?, MAX_LINES, "LINE_COUNTS")?,
             ebpf,
             sampling: Vec::new(),
+            points: Vec::new(),
             missing,
         })
     }
@@ -201,7 +227,7 @@ impl Kernel {
     /// # Errors
     /// Where the kernel refuses the probe.
     pub fn attach_point(&mut self, point: u32, file: &Path, offset: u64) -> Result<()> {
-        program::<&mut UProbe>(&mut self.ebpf, "visit")?
+        let link = program::<&mut UProbe>(&mut self.ebpf, "visit")?
             .attach(
                 UProbeAttachPoint {
                     location: UProbeAttachLocation::AbsoluteOffset(offset),
@@ -211,7 +237,25 @@ impl Kernel {
                 UProbeScope::AllProcesses,
             )
             .with_context(|| format!("cannot put a probe at offset {offset:#x} of {}", file.display()))?;
+        self.points.push(link);
         Ok(())
+    }
+
+    /// Takes all probes of points away, on threads of their own: for each the kernel waits until nobody can be in it any
+    /// more, some 100 ms, and waits for several at once. Gone when the answer has been dropped.
+    pub fn detach_points(&mut self) -> Detaching {
+        let links = std::mem::take(&mut self.points);
+        let Ok(visit) = program::<&mut UProbe>(&mut self.ebpf, "visit") else { return Detaching::default() };
+        let mut links: Vec<UProbeLink> =
+            links.into_iter().filter_map(|id| visit.take_link(id).ok()).collect();
+        let each = links.len().div_ceil(MAX_DETACHING).max(1);
+        let mut threads = Vec::new();
+        while !links.is_empty() {
+            let some = links.split_off(links.len().saturating_sub(each));
+            // Where no thread can be had they are dropped here.
+            threads.extend(thread::Builder::new().name("coz-detach".into()).spawn(move || drop(some)));
+        }
+        Detaching(threads)
     }
 
     /// What the shim gets, in the order of `abi::HELLO_REGISTER`. The target can not write the first three, whatever
@@ -227,6 +271,45 @@ impl Kernel {
         };
         Ok([self.notice.descriptor()?, copy("GLOBAL")?, copy("SLOTS")?, copy("PAYMENTS")?, copy("COUNTERS")?])
     }
+}
+
+/// Has the kernel check all programs; the interrupt tracepoints that it does not have. The one for samples takes as long as
+/// all others together: two threads.
+fn load_programs(ebpf: &mut Ebpf, numbers: &aya::Btf) -> Result<Vec<&'static str>> {
+    let (mut first, mut others) = (Vec::new(), Vec::new());
+    for (name, program) in ebpf.programs_mut() {
+        if name == "sample" {
+            first.push((name.to_owned(), program))
+        } else {
+            others.push((name.to_owned(), program))
+        }
+    }
+    let (first, others) = thread::scope(|scope| {
+        let first = scope.spawn(move || load_each(first, numbers));
+        let others = load_each(others, numbers);
+        (first.join().unwrap_or_else(|_| Err(anyhow!("loading the eBPF program sample failed"))), others)
+    });
+    first?;
+    let refused = others?;
+    Ok(INTERRUPTS.into_iter().filter(|&name| refused.iter().any(|refused| refused == name)).collect())
+}
+
+/// Loads these programs; those of [`INTERRUPTS`] that were refused.
+fn load_each(programs: Vec<(String, &mut Program)>, numbers: &aya::Btf) -> Result<Vec<String>> {
+    let mut without = Vec::new();
+    for (name, program) in programs {
+        let loaded = match program {
+            Program::BtfTracePoint(program) => program.load(&name, numbers),
+            Program::PerfEvent(program) => program.load(),
+            Program::UProbe(program) => program.load(),
+            _ => bail!("the eBPF program {name} is of another kind"),
+        };
+        match loaded {
+            Err(_) if INTERRUPTS.contains(&name.as_str()) => without.push(name),
+            loaded => loaded.with_context(|| refused(&name))?,
+        }
+    }
+    Ok(without)
 }
 
 fn refused(name: &str) -> String {

@@ -1,7 +1,7 @@
 //! An ELF file on disk: mapped, its headers checked, everything else read on demand.
 
 use anyhow::{Context, Result, anyhow, bail};
-use memmap2::Mmap;
+use memmap2::{Mmap, UncheckedAdvice};
 use object::{Object, ObjectSection, ObjectSegment};
 use std::borrow::Cow;
 use std::fs::File;
@@ -82,6 +82,14 @@ impl Elf {
     /// The whole file.
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.map
+    }
+
+    /// Lets go of the memory that what has been read of the file takes up here: it stays in the kernel's cache, and comes
+    /// back when it is read again.
+    pub(crate) fn forget(&self) {
+        // SAFETY: the mapping is of a file and never written to: what comes back is what was there. What fails leaves
+        // everything as it was.
+        let _ = unsafe { self.map.unchecked_advise(UncheckedAdvice::DontNeed) };
     }
 
     /// The loadable segments, in the order of the program headers.

@@ -28,6 +28,8 @@ pub struct Declaration {
 
 /// Reading every unit of debug information larger than this takes longer than anyone waits.
 const MAX_SEARCHED: usize = 256 << 20;
+/// After so many units, one who goes through all of them lets go of what has been read.
+pub(crate) const FORGET_EVERY: usize = 8;
 
 impl Module {
     /// The inlined copies of those functions whose symbol `fits`, of all units. Reads the whole debug
@@ -44,6 +46,10 @@ impl Module {
             if !debug.index.has_code(number) {
                 continue;
             }
+            if number.is_multiple_of(FORGET_EVERY) {
+                self.forget();
+            }
+            names.forget();
             let unit = debug.frames(number as u32, &dwarf, self.elf());
             // Entries of a split unit are counted in a file of its own.
             let file = debug.is_split(number).then_some(number);
@@ -73,6 +79,7 @@ impl Module {
                 });
             }
         }
+        self.forget();
         Some(found)
     }
 

@@ -2,6 +2,7 @@
 
 use super::debug::Debug;
 use super::dwarf::{Dwarf, RawUnit};
+use super::inlined::FORGET_EVERY;
 use super::module::Module;
 use super::names::Names;
 use super::paths;
@@ -63,6 +64,9 @@ impl Module {
             if !debug.index.has_code(number) {
                 continue;
             }
+            if number.is_multiple_of(FORGET_EVERY) {
+                self.forget();
+            }
             let raw = dwarf.unit_header(slot.offset).and_then(|header| dwarf.unit(header));
             let Ok(raw) = raw else { continue };
             let files = paths::all_files(raw.unit_ref(&dwarf));
@@ -82,6 +86,7 @@ impl Module {
         search.sites.sort_by_key(|site| site.address);
         search.sites.dedup_by_key(|site| site.address);
         search.lines = lines.into_iter().collect();
+        self.forget();
         Ok(search)
     }
 

@@ -90,7 +90,11 @@ impl Module {
 
     /// The functions of its symbol tables. The first call reads them.
     pub fn symbols(&self) -> &SymbolTable {
-        self.symbols.get_or_init(|| SymbolTable::read(&self.elf, self.separate().elf.as_ref()))
+        self.symbols.get_or_init(|| {
+            let table = SymbolTable::read(&self.elf, self.separate().elf.as_ref());
+            self.forget();
+            table
+        })
     }
 
     /// What can be told apart in it. The first call indexes the debug information: up to about a second
@@ -167,6 +171,7 @@ impl Module {
                 for range in debug.index.overlapping(begin, begin + PAGE_SIZE) {
                     debug.unit(range.unit, &dwarf, &self.elf);
                 }
+                self.forget();
             }
             Err(_) => drop(self.symbols()),
         }
@@ -205,7 +210,12 @@ impl Module {
 
     /// The debug information, whatever the scope: loaded and indexed at the first call.
     pub(crate) fn any_debug(&self) -> Result<&Debug, &str> {
-        let load = || Debug::load(&self.elf, self.separate(), &self.debug_dirs, &Network::from_environment());
+        let load = || {
+            let debug =
+                Debug::load(&self.elf, self.separate(), &self.debug_dirs, &Network::from_environment());
+            self.forget();
+            debug
+        };
         self.debug.get_or_init(load).as_ref().map_err(String::as_str)
     }
 
@@ -213,6 +223,14 @@ impl Module {
     #[must_use]
     pub fn scope(&self) -> &Scope {
         &self.scope
+    }
+
+    /// Lets go of what has been read of the files so far: hundreds of megabytes, of which little is needed again.
+    pub(crate) fn forget(&self) {
+        self.elf.forget();
+        if let Some(separate) = self.separate.get().and_then(|found| found.elf.as_ref()) {
+            separate.forget();
+        }
     }
 
     fn separate(&self) -> &Found {

@@ -72,6 +72,11 @@ impl<'a> Names<'a> {
         }
     }
 
+    /// Forgets what is known: where all functions of a program are asked for once, it would be too much.
+    pub(crate) fn forget(&mut self) {
+        self.known.clear();
+    }
+
     /// Describes the function (or inlined copy) at `entry` of a unit (index in `Index::units`).
     pub(crate) fn describe(&mut self, unit: usize, entry: usize) -> Description {
         if let Some(known) = self.known.get(&(unit, entry)) {

@@ -2,11 +2,11 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 
-use crate::programs::{Debug, PROGRESS, Program};
+use crate::programs::{Debug, Outcome, PROGRESS, Program};
 use crate::real::{NAMES, Workload};
 use crate::sh;
 
@@ -16,6 +16,15 @@ pub enum Subject {
     Ours(Program, u64),
     /// From Debian's sources.
     Foreign(Workload),
+}
+
+/// How long a command took.
+#[derive(Clone, Copy, Debug)]
+pub struct Took {
+    /// From its start to its end.
+    pub whole: Duration,
+    /// The program's work alone, where that is known: our programs say it, a server's clients measure it.
+    pub work: Option<Duration>,
 }
 
 impl Subject {
@@ -39,42 +48,49 @@ impl Subject {
         command
     }
 
-    /// The command of a run under the profiler.
-    pub fn profiled(&self, profiler: &Path, options: &[&str], profile: &Path) -> Command {
-        let point = match self {
+    /// The command of a run under the profiler, with its progress point or without any.
+    pub fn profiled(&self, profiler: &Path, point: bool, options: &[String], profile: &Path) -> Command {
+        let symbol = match self {
             Self::Ours(..) => PROGRESS,
             Self::Foreign(workload) => workload.point,
         };
         let mut command = Command::new(profiler);
-        command
-            .args(["run", "-q", "-P", point])
-            .args(options)
-            .arg("-o")
-            .arg(profile)
-            .arg("--")
-            .arg(self.path());
+        command.args(["run", "-q"]);
+        if point {
+            command.args(["-P", symbol]);
+        }
+        command.args(options).arg("-o").arg(profile).arg("--").arg(self.path());
         self.work(&mut command);
         command
     }
 
-    /// The same work under Debian's coz; `None` for a program that it has no debug information of its kind for.
+    /// Builds the program once more, so that Debian's coz can read it.
     ///
     /// # Errors
     /// When it cannot be built.
-    pub fn under_coz(&self) -> Result<Option<UnderCoz>> {
-        let Self::Ours(program, rounds) = self else { return Ok(None) };
-        Ok(Some(UnderCoz(program.with(Debug::Dwarf3)?, *rounds)))
+    pub fn for_coz(&self) -> Result<UnderCoz> {
+        let path = match self {
+            Self::Ours(program, _) => program.with(Debug::Dwarf3)?.path,
+            Self::Foreign(workload) => workload.for_coz()?,
+        };
+        Ok(UnderCoz { path })
     }
 
-    /// Runs such a command to its end. For a server, the time in which it was served.
+    /// Runs such a command to its end.
     ///
     /// # Errors
     /// When it fails.
-    pub fn run(&self, mut command: Command) -> Result<Option<Duration>> {
-        match self {
-            Self::Ours(..) => sh::run(command.stdout(Stdio::null()).stderr(Stdio::null())).map(|()| None),
-            Self::Foreign(workload) => workload.run(&mut command),
-        }
+    pub fn run(&self, mut command: Command) -> Result<Took> {
+        let start = Instant::now();
+        let work = match self {
+            Self::Ours(..) => {
+                let said = sh::output(command.stderr(Stdio::null()))?;
+                let shown = || format!("`{}`", sh::shown(&command));
+                Some(Duration::from_nanos(Outcome::parse(&said).with_context(shown)?.ns))
+            }
+            Self::Foreign(workload) => workload.run(command.stderr(Stdio::null()))?,
+        };
+        Ok(Took { whole: start.elapsed(), work })
     }
 
     fn path(&self) -> &PathBuf {
@@ -97,16 +113,22 @@ impl Subject {
     }
 }
 
-/// One of our programs, built so that coz can read it, and its rounds.
-pub struct UnderCoz(Program, u64);
+/// The program, built so that coz can read it.
+pub struct UnderCoz {
+    path: PathBuf,
+}
 
 impl UnderCoz {
-    /// The command of a default run. Its profile is thrown away.
-    pub fn command(&self) -> Command {
-        let Self(program, rounds) = self;
-        let mut command = program.command(Path::new("coz"));
-        command.args(["run", "-o", "/dev/null", "---"]).arg(&program.path);
-        command.args(["--rounds", &rounds.to_string()]);
+    /// The command of the same work under coz. Its profile is thrown away. A program from Debian has no point that coz
+    /// knows, and without one it would only sample: there the run as a whole is its experiment.
+    pub fn command(&self, subject: &Subject, options: &[&str]) -> Command {
+        let mut command = Command::new("coz");
+        command.args(["run", "-o", "/dev/null"]).args(options);
+        if matches!(subject, Subject::Foreign(_)) {
+            command.arg("--end-to-end");
+        }
+        command.arg("---").arg(&self.path);
+        subject.work(&mut command);
         command
     }
 }

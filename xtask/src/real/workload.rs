@@ -11,6 +11,7 @@ use anyhow::{Context as _, Result, bail, ensure};
 
 use super::load::Bound;
 use super::{build, folder, load};
+use crate::programs::Debug;
 use crate::sh;
 
 /// All of them.
@@ -59,7 +60,7 @@ impl Workload {
 
     /// Compresses a source file of 8 MB again and again; a block is done when it is added to the output.
     fn pbzip2(folder: &Path, seconds: u32) -> Result<Self> {
-        let program = build::program("pbzip2", folder)?;
+        let program = build::program("pbzip2", folder, Debug::Default)?;
         // Text of the kind that people compress: the library's own sources, repeated beyond a block's length.
         let text = folder.join("text");
         let mut part = Vec::new();
@@ -85,7 +86,7 @@ impl Workload {
 
     /// The shell reads statements that each scan a table; a visit is the end of a statement.
     fn sqlite3(folder: &Path, seconds: u32) -> Result<Self> {
-        let program = build::program("sqlite3", folder)?;
+        let program = build::program("sqlite3", folder, Debug::Default)?;
         let script = folder.join("statements.sql");
         fs::write(&script, statements(seconds * 450))?;
         Ok(Self {
@@ -102,7 +103,7 @@ impl Workload {
 
     /// One worker thread answers requests for many keys at once, from clients on the loopback interface.
     fn memcached(folder: &Path, seconds: u32) -> Result<Self> {
-        let program = build::program("memcached", folder)?;
+        let program = build::program("memcached", folder, Debug::Default)?;
         let args = ["-u", "root", "-t", "1", "-l", "127.0.0.1", "-m", "64", "-p", load::PORT];
         Ok(Self {
             name: "memcached",
@@ -122,6 +123,14 @@ impl Workload {
             self.served = Some(Bound::Requests(time.as_millis() as u64 * REQUESTS_A_MS));
         }
         self
+    }
+
+    /// The same program built so that coz can read it.
+    ///
+    /// # Errors
+    /// When it does not compile.
+    pub fn for_coz(&self) -> Result<PathBuf> {
+        build::program(self.name, &folder(), Debug::Dwarf3)
     }
 
     /// Little work, two seconds or so, of a fixed amount.

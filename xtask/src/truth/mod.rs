@@ -4,8 +4,8 @@ mod measure;
 mod noise;
 mod profile;
 mod rows;
-mod stats;
-mod store;
+pub(crate) mod stats;
+pub(crate) mod store;
 mod suite;
 mod verdict;
 

@@ -218,3 +218,17 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn typedefs_keep_their_numbers_in_the_short_form() {
+    let whole = Btf::parse(&sample()).unwrap();
+    let names = ["atomic_t", "outer", "no_such_type"].map(str::to_owned);
+    let short = Btf::parse(&whole.only_typedefs(&names)).unwrap();
+    let id = |btf: &Btf, name: &str| btf.ids(name).next();
+    assert!(id(&whole, "atomic_t").is_some());
+    assert_eq!(id(&short, "atomic_t"), id(&whole, "atomic_t"));
+    assert!(!short.has_type("outer"), "a struct is no typedef");
+    assert!(!short.has_type("no_such_type"));
+    let none = Btf::parse(&whole.only_typedefs(&[])).unwrap();
+    assert_eq!(none.type_count(), 0);
+}

@@ -93,6 +93,22 @@ fn shared_map() -> Result<(), Refusal> {
 }
 
 fn sampling() -> Result<(), Refusal> {
+    // Every process, on the CPU that we are on: CPU 0 may be offline.
+    // SAFETY: takes no argument that could be wrong.
+    let cpu = unsafe { libc::sched_getcpu() };
+    software_clock(Whom::Cpu(cpu), 1_000_000_000, false).map(drop)
+}
+
+/// Whose time a clock counts.
+pub(in crate::kernel) enum Whom {
+    /// That of every process on this CPU.
+    Cpu(i32),
+    /// That of this thread, wherever it runs.
+    Us,
+}
+
+/// A software clock that interrupts every `period` nanoseconds, for nobody: no program, no buffer.
+pub(in crate::kernel) fn software_clock(whom: Whom, period: u64, running: bool) -> Result<OwnedFd, Refusal> {
     const PERF_TYPE_SOFTWARE: u32 = 1;
     const PERF_FLAG_FD_CLOEXEC: u64 = 8;
     /// Bit 0 of the flags: count nothing until told to.
@@ -100,26 +116,20 @@ fn sampling() -> Result<(), Refusal> {
     let wanted = PerfAttributes {
         kind: PERF_TYPE_SOFTWARE,
         size: size_of::<PerfAttributes>() as u32,
-        sample_period: 1_000_000_000,
-        flags: DISABLED,
+        sample_period: period,
+        flags: if running { 0 } else { DISABLED },
         ..Default::default()
     };
-    // Every process, on the CPU that we are on: CPU 0 may be offline.
-    // SAFETY: takes no argument that could be wrong.
-    let cpu = unsafe { libc::sched_getcpu() };
-    let (every, no_group) = (-1, -1);
+    let (pid, cpu) = match whom {
+        Whom::Cpu(cpu) => (-1, cpu),
+        Whom::Us => (0, -1),
+    };
+    let no_group = -1;
     // SAFETY: the kernel reads `size` bytes, all initialised.
     let fd = unsafe {
-        libc::syscall(
-            libc::SYS_perf_event_open,
-            &raw const wanted,
-            every,
-            cpu,
-            no_group,
-            PERF_FLAG_FD_CLOEXEC,
-        )
+        libc::syscall(libc::SYS_perf_event_open, &raw const wanted, pid, cpu, no_group, PERF_FLAG_FD_CLOEXEC)
     };
-    descriptor(fd).map(drop)
+    descriptor(fd)
 }
 
 fn executable_memory() -> Result<(), Refusal> {
