@@ -11,6 +11,8 @@ pub const ROLE_END: u32 = 2;
 
 /// Numbers of system calls on x86-64 are below this (`__NR_syscalls` is far below).
 pub const MAX_SYSCALLS: u32 = 1024;
+/// How many points one system call can be.
+pub const SYSCALL_POINTS: usize = 4;
 /// How many latency points of coz.h can be watched.
 pub const MAX_LEVELS: u32 = 32;
 

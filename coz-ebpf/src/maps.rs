@@ -11,7 +11,7 @@ use coz_common::abi::{
 };
 use coz_common::clock::CpuClock;
 use coz_common::latency::{LatencyCounts, MAX_LATENCIES, MAX_OPEN, Open, OpenKey};
-use coz_common::point::{LastTick, Level, LevelSum, MAX_LEVELS, MAX_SYSCALLS};
+use coz_common::point::{LastTick, Level, LevelSum, MAX_LEVELS, MAX_SYSCALLS, SYSCALL_POINTS};
 
 /// Pages that user space maps.
 const MMAPABLE: u32 = 1024;
@@ -94,9 +94,9 @@ pub static NO_OPEN: PerCpuArray<Open> = PerCpuArray::with_max_entries(1, 0);
 /// Slot + 1 of the thread whose slot is being changed on this CPU outside of any interrupt: a tick must leave it alone.
 #[map]
 pub static BUSY: PerCpuArray<u32> = PerCpuArray::with_max_entries(1, 0);
-/// System call number -> `point::Code` of the point that it is.
+/// System call number -> the `point::Code`s of the points that it is.
 #[map]
-pub static SYSCALLS: Array<u32> = Array::with_max_entries(MAX_SYSCALLS, 0);
+pub static SYSCALLS: Array<[u32; SYSCALL_POINTS]> = Array::with_max_entries(MAX_SYSCALLS, 0);
 /// Latency points of coz.h.
 #[map]
 pub static LEVELS: Array<Level> = Array::with_max_entries(MAX_LEVELS, MMAPABLE);

@@ -7,7 +7,7 @@ use aya_ebpf::{
 };
 use coz_common::{
     abi::Stat,
-    point::{Code, ROLE_BEGIN, ROLE_END},
+    point::{Code, ROLE_BEGIN, ROLE_END, SYSCALL_POINTS},
 };
 
 use crate::{
@@ -44,10 +44,13 @@ pub fn syscall(registers: *const u8, result: i64) {
     if RESTARTS.contains(&result) || number > u64::from(u32::MAX) {
         return;
     }
-    let Some(code) = SYSCALLS.get_ptr(number as u32) else { return };
-    // SAFETY: a word of a map.
-    let code = Code(unsafe { *code });
-    if code.is_some() {
+    let Some(codes) = SYSCALLS.get_ptr(number as u32) else { return };
+    for place in 0..SYSCALL_POINTS {
+        // SAFETY: words of a map.
+        let code = Code(unsafe { (*codes)[place] });
+        if !code.is_some() {
+            break;
+        }
         passed(index, code, 0);
     }
 }

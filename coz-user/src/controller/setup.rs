@@ -16,12 +16,12 @@ use super::{
     fixed,
     output::Output,
     points::Points,
+    probes::{self, Asked},
     registrar::{Door, Registered},
 };
 use crate::{
     cli::{self, Exit, Fixed, RunConfig},
     kernel::{btf::Btf, calibrate, control::Settings, doctor, load::Kernel, offsets},
-    points::{self, Spec},
     symbols::{Granularity, Module, Scope},
     target::{
         binary::{Kind, Program},
@@ -70,6 +70,8 @@ pub struct Ready {
     pub rate: u32,
     /// Price of one.
     pub sample_cost: Nanos,
+    /// Price of a visit of a probe; 0 where there is none.
+    pub visit_cost: Nanos,
     /// What could not be done.
     pub notices: Vec<String>,
 }
@@ -105,7 +107,7 @@ pub fn prepare(config: &RunConfig) -> Result<Ready> {
     notices.extend(script(&program));
     let image = program.image().map(|(path, _)| path.to_owned());
     let main = image.as_deref().and_then(|path| open_main(&mut attribution, path, &mut notices));
-    let resolved_points = resolve_points(config, main.clone(), scope, &mut notices)?;
+    let asked = probes::resolve(config, main.clone(), scope, &mut attribution, &mut notices)?;
     let fixed = find_fixed(config, main.as_ref(), &mut attribution, &mut notices)?;
     // Last of what can fail for a reason of the user's, first of what changes anything.
     let output = Output::open(&config.output, &identity)?;
@@ -151,13 +153,9 @@ pub fn prepare(config: &RunConfig) -> Result<Ready> {
 
     kernel.follow(suspended.pid() as u32);
     kernel.attach_scheduler()?;
-    for (number, point) in resolved_points.iter().enumerate() {
-        for site in &point.sites {
-            kernel.attach_point(number as u32, &site.path, site.file_offset)?;
-        }
-    }
+    let visit_cost = visit_cost(&mut kernel, &asked);
+    let points = asked.attach(&mut kernel, period)?;
     kernel.start_sampling(period.0)?;
-    let points = Points::new(resolved_points.into_iter().map(|point| point.name).collect());
     if !kernel.missing.is_empty() {
         notices.push(format!(
             "this kernel lacks the tracepoints {}: some wake-ups by interrupts count as the current thread's",
@@ -177,8 +175,15 @@ pub fn prepare(config: &RunConfig) -> Result<Ready> {
         door,
         rate,
         sample_cost,
+        visit_cost,
         notices,
     })
+}
+
+/// The price of a visit, where there are probes: the dearer where they are of both kinds.
+fn visit_cost(kernel: &mut Kernel, asked: &Asked) -> Nanos {
+    let (any, at_return) = asked.probes();
+    if any { kernel.visit_cost(at_return) } else { Nanos(0) }
 }
 
 /// A launch error with the exit code that says so.
@@ -257,35 +262,6 @@ fn open_main(attribution: &mut Attribution, path: &Path, notices: &mut Vec<Strin
             None
         }
     }
-}
-
-fn resolve_points(
-    config: &RunConfig,
-    main: Option<Arc<Module>>,
-    scope: Scope,
-    notices: &mut Vec<String>,
-) -> Result<Vec<points::Resolved>> {
-    if config.progress.is_empty() {
-        return Ok(Vec::new());
-    }
-    let Some(main) = main else {
-        return Err(
-            Exit::failure("--progress: the program is not an ELF file whose symbols can be read").into()
-        );
-    };
-    let binaries = points::Binaries::new(main, scope, config.debug_dirs.clone());
-    config
-        .progress
-        .iter()
-        .map(|text| {
-            let spec: Spec =
-                text.parse().map_err(|error| Exit::usage(format!("--progress {text}: {error}")))?;
-            let point =
-                points::resolve(&spec, &binaries).map_err(|error| Exit::usage(format!("{error:#}")))?;
-            notices.extend(point.note.clone());
-            Ok(point)
-        })
-        .collect()
 }
 
 fn choose_rate(kernel: &mut Kernel, wanted: Option<u32>) -> Result<(u32, Nanos)> {
