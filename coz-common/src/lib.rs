@@ -4,7 +4,9 @@
 
 pub mod abi;
 pub mod clock;
+pub mod latency;
 pub mod lookup;
+pub mod point;
 #[cfg(not(target_arch = "bpf"))]
 pub mod slot;
 pub mod stretch;

@@ -7,6 +7,10 @@ mod interrupts;
 #[cfg(target_arch = "bpf")]
 mod kernel;
 #[cfg(target_arch = "bpf")]
+mod latency;
+#[cfg(target_arch = "bpf")]
+mod levels;
+#[cfg(target_arch = "bpf")]
 mod lines;
 #[cfg(target_arch = "bpf")]
 mod maps;
@@ -36,11 +40,17 @@ mod entry {
         programs::{BtfTracePointContext, PerfEventContext, ProbeContext},
     };
 
-    use crate::{interrupts, process, progress, sample, sched};
+    use aya_ebpf::helpers::bpf_get_current_pid_tgid;
+
+    use crate::{interrupts, latency, levels, process, progress, sample, sched, thread};
 
     /// A tick of a CPU's clock.
     #[perf_event]
     pub fn sample(ctx: PerfEventContext) -> u32 {
+        levels::tick();
+        if thread::index_of(bpf_get_current_pid_tgid() as u32).is_some_and(latency::is_busy) {
+            return 0;
+        }
         sample::try_sample(&ctx).unwrap_or_default();
         0
     }
@@ -80,7 +90,14 @@ mod entry {
         0
     }
 
-    /// A progress point is passed; the cookie is its number.
+    /// `(regs, ret)`: attached only where a system call is a point.
+    #[btf_tracepoint(function = "sys_exit")]
+    pub fn sys_exit(ctx: BtfTracePointContext) -> i32 {
+        progress::syscall(ctx.arg(0), ctx.arg(1));
+        0
+    }
+
+    /// A probe is passed, at an instruction or at a function's return; the cookie says what it stands for.
     #[uprobe]
     pub fn visit(ctx: ProbeContext) -> u32 {
         progress::visit(&ctx);

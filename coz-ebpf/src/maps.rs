@@ -10,6 +10,8 @@ use coz_common::abi::{
     TargetSlot,
 };
 use coz_common::clock::CpuClock;
+use coz_common::latency::{LatencyCounts, MAX_LATENCIES, MAX_OPEN, Open, OpenKey};
+use coz_common::point::{LastTick, Level, LevelSum, MAX_LEVELS, MAX_SYSCALLS, SYSCALL_POINTS};
 
 /// Pages that user space maps.
 const MMAPABLE: u32 = 1024;
@@ -80,6 +82,30 @@ pub static LINE_COUNTS: Array<LineCount> = Array::with_max_entries(MAX_LINES, MM
 /// Addresses that were sampled before their page was known; the controller empties it every few milliseconds.
 #[map]
 pub static PENDING: HashMap<PendingKey, LineCount> = HashMap::with_max_entries(16384, 0);
+/// Latency points: 9.5 KiB each.
+#[map]
+pub static LATENCIES: Array<LatencyCounts> = Array::with_max_entries(MAX_LATENCIES, MMAPABLE);
+/// Intervals of latency points under way, by thread and point; made when a thread first begins one.
+#[map]
+pub static OPEN: HashMap<OpenKey, Open> = HashMap::with_max_entries(MAX_OPEN, NO_PREALLOC);
+/// An empty one to begin with: too large for the stack of a BPF program.
+#[map]
+pub static NO_OPEN: PerCpuArray<Open> = PerCpuArray::with_max_entries(1, 0);
+/// Slot + 1 of the thread whose slot is being changed on this CPU outside of any interrupt: a tick must leave it alone.
+#[map]
+pub static BUSY: PerCpuArray<u32> = PerCpuArray::with_max_entries(1, 0);
+/// System call number -> the `point::Code`s of the points that it is.
+#[map]
+pub static SYSCALLS: Array<[u32; SYSCALL_POINTS]> = Array::with_max_entries(MAX_SYSCALLS, 0);
+/// Latency points of coz.h.
+#[map]
+pub static LEVELS: Array<Level> = Array::with_max_entries(MAX_LEVELS, MMAPABLE);
+/// What ticks have seen of them.
+#[map]
+pub static LEVEL_SUMS: PerCpuArray<LevelSum> = PerCpuArray::with_max_entries(MAX_LEVELS, 0);
+/// When this CPU last ticked.
+#[map]
+pub static LAST_TICK: PerCpuArray<LastTick> = PerCpuArray::with_max_entries(1, 0);
 /// Visits by progress point.
 #[map]
 pub static VISITS: PerCpuArray<u64> = PerCpuArray::with_max_entries(MAX_POINTS, 0);

@@ -17,14 +17,14 @@ fn point(path: &Path, spec: &str) -> Resolved {
 }
 
 fn whats(resolved: &Resolved) -> Vec<&str> {
-    resolved.sites.iter().map(|site| site.what.as_str()).collect()
+    resolved.sites().iter().map(|site| site.what.as_str()).collect()
 }
 
 /// The bytes at the file offsets are those that the segments put at the addresses.
 fn check_offsets(module: &Module, resolved: &Resolved) {
     let bytes = std::fs::read(module.path()).expect("the binary");
     let object = object::File::parse(&*bytes).expect("ELF");
-    for site in &resolved.sites {
+    for site in resolved.sites() {
         use object::{Object, ObjectSection};
         let section =
             object.sections().find(|s| (s.address()..s.address() + s.size()).contains(&site.address));
@@ -48,7 +48,7 @@ fn c_symbols_and_offsets() {
         assert_eq!(work.note, None);
         check_offsets(&module, &work);
         let later = point(&path, "work+4");
-        assert_eq!(later.sites[0].address, work.sites[0].address + 4);
+        assert_eq!(later.sites()[0].address, work.sites()[0].address + 4);
         let error = try_point(&path, "work+100000").expect_err("too far");
         assert!(error.contains("has only") && error.contains("+100000"), "{error}");
     }
@@ -64,13 +64,13 @@ fn cpp_names_in_every_form() {
         assert_eq!(whats(&point(&path, spec)), ["app::inner::only(int)"], "{spec}");
     }
     let both = point(&path, "app::work");
-    assert_eq!(both.sites.len(), 2, "both overloads: {both:?}");
+    assert_eq!(both.sites().len(), 2, "both overloads: {both:?}");
     let note = both.note.expect("a note");
     assert!(note.contains("2 places") && note.contains("app::work(char const*)"), "{note}");
-    assert_eq!(point(&path, "app::work(int)").sites.len(), 1);
-    assert_eq!(point(&path, "app::scale").sites.len(), 2, "both instances of the template");
-    assert_eq!(point(&path, "'app::Job::operator=='").sites.len(), 1);
-    assert_eq!(point(&path, "Job::run").sites.len(), 1);
+    assert_eq!(point(&path, "app::work(int)").sites().len(), 1);
+    assert_eq!(point(&path, "app::scale").sites().len(), 2, "both instances of the template");
+    assert_eq!(point(&path, "'app::Job::operator=='").sites().len(), 1);
+    assert_eq!(point(&path, "Job::run").sites().len(), 1);
 }
 
 #[test]
@@ -82,7 +82,7 @@ fn rust_names_in_every_form() {
             let spec = spec.replace("app::", "iter::");
             assert_eq!(whats(&point(&path, &spec)), ["iter::engine::sum_squares"], "{spec} {flags:?}");
         }
-        assert_eq!(point(&path, "engine::generic").sites.len(), 2, "both instances {flags:?}");
+        assert_eq!(point(&path, "engine::generic").sites().len(), 2, "both instances {flags:?}");
     }
 }
 
@@ -123,8 +123,8 @@ fn lines_and_their_neighbours() {
     assert_eq!(whats(&site), [format!("plain.c:{report} in main")]);
     check_offsets(&open(&path), &site);
     let full = crate::harness::sources().join("plain.c");
-    assert_eq!(point(&path, &format!("{}:{report}", full.display())).sites, site.sites);
-    assert_eq!(point(&path, &format!("symbols/plain.c:{report}")).sites, site.sites);
+    assert_eq!(point(&path, &format!("{}:{report}", full.display())).sites(), site.sites());
+    assert_eq!(point(&path, &format!("symbols/plain.c:{report}")).sites(), site.sites());
 
     let error = try_point(&path, "plain.c:2").expect_err("no code there");
     assert!(error.contains("no code on line 2") && error.contains("nearest lines"), "{error}");
@@ -168,9 +168,9 @@ fn libraries_by_name_and_what_cannot_be_probed() {
     let shop = Workshop::new();
     let path = shop.compile("plain.c", "app", &["-O2"]);
     let by_name = point(&path, "c@malloc");
-    assert!(by_name.sites[0].path.to_string_lossy().contains("libc.so"), "{by_name:?}");
-    let by_path = point(&path, &format!("{}@malloc", by_name.sites[0].path.display()));
-    assert_eq!(by_path.sites, by_name.sites);
+    assert!(by_name.sites()[0].path.to_string_lossy().contains("libc.so"), "{by_name:?}");
+    let by_path = point(&path, &format!("{}@malloc", by_name.sites()[0].path.display()));
+    assert_eq!(by_path.sites(), by_name.sites());
     let error = try_point(&path, "c@strlen").expect_err("chosen at start");
     assert!(error.contains("ifunc"), "{error}");
     let error = try_point(&path, "nosuchlib@f").expect_err("no such library");
@@ -187,7 +187,7 @@ fn candidates_are_the_programs_own_functions() {
     assert!(!names.iter().any(|name| name.starts_with("std::") || *name == "_start"), "{names:?}");
     for candidate in &all {
         let found = point(&path, &candidate.spec);
-        assert!(found.sites.iter().any(|site| site.address == candidate.address), "{candidate:?}");
+        assert!(found.sites().iter().any(|site| site.address == candidate.address), "{candidate:?}");
         assert!(
             candidate.location.as_ref().is_some_and(|place| place.contains("names.cpp:")),
             "{candidate:?}"

@@ -28,6 +28,8 @@ pub struct RunConfig {
     pub user: Option<String>,
     /// Specs of the throughput points, as typed.
     pub progress: Vec<String>,
+    /// Latency points, as typed.
+    pub latency: Vec<String>,
     /// The whole run is one experiment.
     pub end_to_end: bool,
     /// Where the profile goes.

@@ -9,8 +9,7 @@ use super::exit::Exit;
 const COMMANDS: [&str; 3] = ["attach", "diff", "view"];
 
 /// Options: the command, the argument's name in [`super::args`], what the user calls it.
-const OPTIONS: [(&str, &str, &str); 7] = [
-    ("run", "latency", "--latency"),
+const OPTIONS: [(&str, &str, &str); 6] = [
     ("run", "runs", "--runs"),
     ("run", "live", "--live"),
     ("run", "max_overhead", "--max-overhead"),

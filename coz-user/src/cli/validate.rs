@@ -39,9 +39,9 @@ pub(super) fn command(cli: Cli) -> Result<Command, Exit> {
 fn run(args: RunArgs, talk: Talk) -> Result<RunConfig, Exit> {
     let RunArgs { measure: m, user, program } = args;
     let fixed = fixed(&m)?;
-    if m.end_to_end && !m.progress.is_empty() {
+    if m.end_to_end && !(m.progress.is_empty() && m.latency.is_empty()) {
         return Err(Exit::usage(
-            "--end-to-end makes the whole run the progress point: it cannot be used with -P",
+            "--end-to-end makes the whole run the progress point: it cannot be used with -P or -L",
         ));
     }
     let granularity = match (&fixed, m.granularity) {
@@ -62,6 +62,7 @@ fn run(args: RunArgs, talk: Talk) -> Result<RunConfig, Exit> {
         program,
         user,
         progress: m.progress,
+        latency: m.latency,
         end_to_end: m.end_to_end,
         output: m.output,
         duration: m.duration,

@@ -94,6 +94,7 @@ pub fn snapshot(
         required,
         absorbed: standing.absorbed.unwrap_or(required),
         points: points.visits(kernel)?,
+        latencies: points.latency_totals(kernel)?,
         selected: Counts::total(kernel, attribution, line),
         set: SetTotals {
             samples: stats.get(Stat::Samples),

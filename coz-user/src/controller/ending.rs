@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     commands,
-    experiment::{machine::Event, record},
+    experiment::{data::PointVisits, machine::Event, record},
     kernel::control::now,
     points, report,
     target::exit::ExitStatus,
@@ -62,7 +62,7 @@ impl Session {
         if self.config.talk.verbose > 0 {
             self.voice.mention(&format!("kernel side: {stats}"));
         }
-        let visits = self.ready.points.visits(&self.ready.kernel)?.iter().map(|point| point.visits).sum();
+        let points = self.points_of_the_run()?;
         let samples = self.samples();
         let wall = end.since(self.released);
         let facts = Facts {
@@ -76,12 +76,29 @@ impl Session {
             quota: self.quotas.since(),
             threads: self.debts.worst(),
             enough: self.spending.met().map(|met| met.since(self.released)),
-            visits,
+            points,
             can_pay: stats.get(Stat::SignalsSent) > 0,
             notices: self.notices(&samples),
         };
         let runtime = record::Runtime { time: wall.0, health: health(&stats, facts) };
         self.recorder.end(&runtime, &samples)
+    }
+
+    /// How often each point was visited, and what that cost.
+    fn points_of_the_run(&mut self) -> Result<Vec<record::PointRun>> {
+        let visits = self.ready.points.visits(&self.ready.kernel)?;
+        let points = &self.ready.points;
+        let run = |point: &PointVisits| {
+            let price = if points.is_probed(point.point) { self.ready.visit_cost.0 } else { 0 };
+            // Of a latency point each end had a begin.
+            let traps = if points.kind(point.point) == record::PointKind::Latency { 2 } else { 1 };
+            Some(record::PointRun {
+                name: points.name(point.point)?.to_owned(),
+                visits: point.visits,
+                probe_ns: point.visits * traps * price,
+            })
+        };
+        Ok(visits.iter().filter_map(run).collect())
     }
 
     /// What could not be done, and what helps; each once.

@@ -4,7 +4,7 @@ use coz_common::{abi::Stat, units::Nanos};
 
 use super::quota::Counts;
 use crate::{
-    experiment::record::{Health, ThreadDelay},
+    experiment::record::{Health, PointRun, ThreadDelay},
     kernel::control::Stats,
 };
 
@@ -64,16 +64,13 @@ pub struct Facts {
     pub threads: Vec<ThreadDelay>,
     /// When `--until` was reached, from the release of the program on.
     pub enough: Option<Nanos>,
-    /// Visits of uprobe points.
-    pub visits: u64,
+    /// Visits of points, and what they cost.
+    pub points: Vec<PointRun>,
     /// Whether the shim is in the target.
     pub can_pay: bool,
     /// What could not be done.
     pub notices: Vec<String>,
 }
-
-/// Cost of a visit: the trap of a uprobe, measured at 1 to 2 us on current kernels.
-const VISIT_COST: u64 = 1_500;
 
 /// What the report says about the run's health.
 #[must_use]
@@ -117,12 +114,13 @@ pub fn health(stats: &Stats, facts: Facts) -> Health {
         startup_ns: facts.startup.0,
         sampling_ns: samples * facts.sample_cost.0,
         delay_ns: facts.delay.0,
-        probe_ns: facts.visits * VISIT_COST,
+        probe_ns: facts.points.iter().map(|point| point.probe_ns).sum(),
         cpu_ns: stats.get(Stat::CpuNs),
         out_of_scope: stats.get(Stat::OutOfScope),
         throttled_ns: facts.quota.throttled_ns,
         quota_periods: (facts.quota.periods, facts.quota.throttled),
         threads: facts.threads,
+        points: facts.points,
         enough_ns: facts.enough.map(|enough| enough.0),
         warnings,
         notices: facts.notices,

@@ -11,6 +11,7 @@ mod following;
 mod health;
 mod output;
 mod points;
+mod probes;
 mod progress;
 mod quota;
 mod recorder;

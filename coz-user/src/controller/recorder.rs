@@ -6,9 +6,15 @@ use anyhow::Result;
 use coz_common::units::{LineId, Nanos};
 
 use super::{attribution::Attribution, points::Points};
-use crate::experiment::{
-    data::{Experiment, PointId, Why},
-    record::{self, PointDelta, Runtime, Samples, Startup, ThroughputPoint, WriteError, Writer},
+use crate::{
+    estimate::histogram,
+    experiment::{
+        data::{Experiment, PointId, Why},
+        latency::LatencySeen,
+        record::{
+            self, LatencyPoint, PointDelta, Runtime, Samples, Startup, ThroughputPoint, WriteError, Writer,
+        },
+    },
 };
 
 /// Writes the profile to its file as the run goes on, and keeps a copy for the report: what the disk does not take
@@ -84,6 +90,10 @@ impl<W: Write> Recorder<W> {
             .points
             .iter()
             .filter_map(|visits| {
+                if let Some(seen) = ended.latencies.iter().find(|seen| seen.point == visits.point) {
+                    let name = points.name(visits.point)?.to_owned();
+                    return Some(PointDelta::LatencyPoint(latency(name, seen, ended)));
+                }
                 let name = if visits.point == PointId::WHOLE_RUN {
                     record::END_TO_END
                 } else {
@@ -115,6 +125,23 @@ impl<W: Write> Recorder<W> {
         let written = self.file.experiment(&record, &deltas);
         self.note(written, was_good);
         Ok(())
+    }
+}
+
+fn latency(name: String, seen: &LatencySeen, ended: &Experiment) -> LatencyPoint {
+    let effective = ended.effective() as f64;
+    let quantile = |q| seen.is_measured().then(|| histogram::quantile(&seen.histogram, q)).flatten();
+    LatencyPoint {
+        name,
+        arrivals: seen.arrivals,
+        departures: seen.departures,
+        difference: i64::try_from(seen.under_way).unwrap_or(i64::MAX),
+        mean_ns: seen.mean_ns(effective),
+        p50_ns: quantile(0.5),
+        p99_ns: quantile(0.99),
+        in_system: seen.mean_under_way(effective),
+        measured: seen.measured,
+        histogram: seen.histogram.clone(),
     }
 }
 

@@ -16,6 +16,7 @@ use super::{
     fixed,
     output::Output,
     points::Points,
+    probes::{self, Asked},
     registrar::{Door, Registered},
 };
 use crate::{
@@ -27,7 +28,6 @@ use crate::{
         doctor,
         load::{Kernel, Loader},
     },
-    points::{self, Spec},
     symbols::{Granularity, Module, Scope},
     target::{
         binary::{Kind, Program},
@@ -74,6 +74,8 @@ pub struct Ready {
     pub rate: u32,
     /// Price of one.
     pub sample_cost: Nanos,
+    /// Price of a visit of a probe; 0 where there is none.
+    pub visit_cost: Nanos,
     /// What could not be done.
     pub notices: Vec<String>,
 }
@@ -117,13 +119,13 @@ pub fn prepare(config: &RunConfig) -> Result<Ready> {
     let (kernel, points) = std::thread::scope(|threads| {
         let kernel = threads.spawn(|| Kernel::load(loader, &btf, pid_max, config.talk.verbose > 1));
         let points = (|| {
-            let points = resolve_points(config, main.clone(), scope, &mut notices)?;
+            let asked = probes::resolve(config, main.clone(), scope, &mut attribution, &mut notices)?;
             let fixed = find_fixed(config, main.as_ref(), &mut attribution, &mut notices)?;
-            Ok::<_, anyhow::Error>((points, fixed, calibrate::measure_sample()?))
+            Ok::<_, anyhow::Error>((asked, fixed, calibrate::measure_sample()?))
         })();
         (kernel.join().unwrap_or_else(|_| Err(anyhow!("loading the kernel side failed"))), points)
     });
-    let (resolved_points, fixed, sample_cost) = points?;
+    let (asked, fixed, sample_cost) = points?;
     let mut kernel = kernel?;
     drop(btf);
     // Last of what can fail for a reason of the user's, first of what changes anything.
@@ -164,13 +166,9 @@ pub fn prepare(config: &RunConfig) -> Result<Ready> {
 
     kernel.follow(suspended.pid() as u32);
     kernel.attach_scheduler()?;
-    for (number, point) in resolved_points.iter().enumerate() {
-        for site in &point.sites {
-            kernel.attach_point(number as u32, &site.path, site.file_offset)?;
-        }
-    }
+    let visit_cost = visit_cost(&mut kernel, &asked);
+    let points = asked.attach(&mut kernel, period)?;
     kernel.start_sampling(period.0)?;
-    let points = Points::new(resolved_points.into_iter().map(|point| point.name).collect());
     if !kernel.missing.is_empty() {
         notices.push(format!(
             "this kernel lacks the tracepoints {}: some wake-ups by interrupts count as the current thread's",
@@ -190,8 +188,15 @@ pub fn prepare(config: &RunConfig) -> Result<Ready> {
         door,
         rate,
         sample_cost,
+        visit_cost,
         notices,
     })
+}
+
+/// The price of a visit, where there are probes: the dearer where they are of both kinds.
+fn visit_cost(kernel: &mut Kernel, asked: &Asked) -> Nanos {
+    let (any, at_return) = asked.probes();
+    if any { kernel.visit_cost(at_return) } else { Nanos(0) }
 }
 
 /// A launch error with the exit code that says so.
@@ -276,35 +281,6 @@ fn open_main(attribution: &mut Attribution, path: &Path, notices: &mut Vec<Strin
             None
         }
     }
-}
-
-fn resolve_points(
-    config: &RunConfig,
-    main: Option<Arc<Module>>,
-    scope: Scope,
-    notices: &mut Vec<String>,
-) -> Result<Vec<points::Resolved>> {
-    if config.progress.is_empty() {
-        return Ok(Vec::new());
-    }
-    let Some(main) = main else {
-        return Err(
-            Exit::failure("--progress: the program is not an ELF file whose symbols can be read").into()
-        );
-    };
-    let binaries = points::Binaries::new(main, scope, config.debug_dirs.clone());
-    config
-        .progress
-        .iter()
-        .map(|text| {
-            let spec: Spec =
-                text.parse().map_err(|error| Exit::usage(format!("--progress {text}: {error}")))?;
-            let point =
-                points::resolve(&spec, &binaries).map_err(|error| Exit::usage(format!("{error:#}")))?;
-            notices.extend(point.note.clone());
-            Ok(point)
-        })
-        .collect()
 }
 
 /// Where a program's `exe` link points.

@@ -30,11 +30,7 @@ pub(super) fn startup(config: &RunConfig, ready: &Ready, seed: u64, machine: &Ma
             crate::cli::Granularity::Function => record::Granularity::Function,
         },
         attribution: record::Attribution::Innermost,
-        points: ready
-            .points
-            .names()
-            .map(|name| record::PointSpec { name: name.to_owned(), kind: record::PointKind::Throughput })
-            .collect(),
+        points: ready.points.specs().collect(),
         min_speedups: config.view.min_speedups as u32,
         fixed: config.view.all || config.fixed.is_some(),
         end_to_end: config.end_to_end,

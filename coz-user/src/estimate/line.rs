@@ -6,6 +6,7 @@ use super::{
     curve::Basis,
     phase,
     prepare::prepare,
+    quantiles::Quantile,
     regression::Fit,
     series::{Series, Trial},
     verdict::Verdict,
@@ -90,13 +91,15 @@ pub struct Line {
     pub phase_capped: bool,
     /// Why it is not shown by default.
     pub hidden: Option<Hidden>,
+    /// Of a latency point: what the line does to its median and its tail. Not corrected for phases.
+    pub quantiles: Vec<Quantile>,
     /// Half the width of the interval of the fitted effect at 50 %, without the bootstrap: what the planner looks at.
     pub half_width: Option<f64>,
 }
 
 /// A seed for this line alone, so that its interval does not depend on which other lines are in the profile
 /// (FNV-1a).
-fn seed(settings: &Settings, series: &Series) -> u64 {
+pub(super) fn seed(settings: &Settings, series: &Series) -> u64 {
     series
         .location
         .bytes()

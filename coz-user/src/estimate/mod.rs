@@ -10,17 +10,21 @@
 //! * [`regression`] fits the curve, [`curve`] says what shape it may have; [`residuals`], [`bootstrap`],
 //!   [`interval`] and [`unpaid`] how sure it is.
 //! * [`standing`](mod@standing) is what the planner of the experiments wants to know.
+//! * [`mod@latency`] tells of latency points as such, [`quantiles`] of what a line does to median and tail ([`histogram`]).
 //! * [`verdict`] says what follows when many lines are looked at, [`rank`] which comes first; [`line`](mod@line) puts
 //!   everything together.
 
 pub mod baseline;
 pub mod bootstrap;
 pub mod curve;
+pub mod histogram;
 pub mod interval;
+pub mod latency;
 pub mod line;
 pub mod outliers;
 pub mod phase;
 pub mod prepare;
+pub mod quantiles;
 pub mod rank;
 pub mod regression;
 pub mod residuals;
@@ -34,6 +38,8 @@ pub mod verdict;
 
 use crate::experiment::record::{PointKind, Profile, Samples, Why};
 pub use line::{Estimated, Hidden, Level, Line};
+use rand::SeedableRng as _;
+use rand_chacha::ChaCha8Rng;
 pub use rank::Sort;
 use std::collections::{BTreeMap, HashMap};
 pub use verdict::Verdict;
@@ -65,6 +71,8 @@ impl Default for Settings {
 pub struct Estimate {
     /// All points with their visits in the experiments that count.
     pub points: Vec<PointTotal>,
+    /// The latency points.
+    pub latencies: Vec<latency::LatencyFacts>,
     /// One entry for each line and point, in order.
     pub lines: Vec<Line>,
     /// Where all samples fall, most first.
@@ -109,6 +117,16 @@ pub fn estimate(profile: &Profile, settings: &Settings) -> Estimate {
                 .and_then(|s| s.samples.undelayed_weight_ns)
                 .map(|weight| phase::Run { weight: weight as f64, time: undelayed as f64 });
             let mut line = line::estimate(series, run, settings);
+            if series.kind == PointKind::Latency {
+                let mut rng = ChaCha8Rng::seed_from_u64(line::seed(settings, series));
+                line.quantiles = latency::quantiles(
+                    profile,
+                    &series.location,
+                    &series.point,
+                    settings.replicates,
+                    &mut rng,
+                );
+            }
             match sampled {
                 Some(sampled) => {
                     line.samples = sampled.samples.count;
@@ -123,7 +141,9 @@ pub fn estimate(profile: &Profile, settings: &Settings) -> Estimate {
         .collect();
     verdict::decide(&mut lines);
     rank::sort(&mut lines, settings.sort);
-    let mut estimate = Estimate { points: series::totals(profile), lines, samples, ..Estimate::default() };
+    let latencies = latency::facts(profile);
+    let points = series::totals(profile);
+    let mut estimate = Estimate { points, latencies, lines, samples, ..Estimate::default() };
     for recorded in &profile.experiments {
         match (recorded.experiment.valid, recorded.experiment.why) {
             (true, _) => estimate.counted += 1,

@@ -5,6 +5,8 @@ use std::fmt;
 use coz_common::abi::LineCount;
 use coz_common::units::{LineId, Nanos, Speedup};
 
+use super::latency::{LatencySeen, LatencyTotals};
+
 /// A progress point, as the controller numbers them. Numbers are never used again within a profile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PointId(pub u32);
@@ -15,7 +17,7 @@ impl PointId {
 }
 
 /// Visits of one progress point: all in all in a [`Snapshot`], within an experiment in an [`Experiment`].
-/// A latency point counts as two: its begin (arrivals) and its end (departures).
+/// A latency point's are its ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PointVisits {
     /// Which point.
@@ -80,6 +82,8 @@ pub struct Snapshot {
     pub unpaid: Nanos,
     /// Every point known by now. One that was not in an earlier snapshot had no visits then.
     pub points: Vec<PointVisits>,
+    /// What latency points have counted.
+    pub latencies: Vec<LatencyTotals>,
     /// Samples and CPU time of the line that the snapshot was asked for.
     pub selected: LineCount,
     /// Everything else.
@@ -95,6 +99,13 @@ impl Snapshot {
             .iter()
             .map(|p| PointVisits { point: p.point, visits: p.visits.saturating_sub(before(p.point)) })
             .collect()
+    }
+
+    /// What each latency point has counted since `earlier`.
+    #[must_use]
+    pub fn latencies_since(&self, earlier: &Self) -> Vec<LatencySeen> {
+        let before = |point| earlier.latencies.iter().find(|l| l.point == point);
+        self.latencies.iter().map(|totals| totals.since(before(totals.point))).collect()
     }
 }
 
@@ -171,6 +182,8 @@ pub struct Experiment {
     pub unpaid: Nanos,
     /// Visits within it, of every known point.
     pub points: Vec<PointVisits>,
+    /// What latency points have counted within it.
+    pub latencies: Vec<LatencySeen>,
     /// Samples and CPU time of the selected line within it.
     pub selected: LineCount,
     /// What was counted over all threads within it.
@@ -254,6 +267,7 @@ mod tests {
             absorbed: Nanos(100),
             unpaid: Nanos(0),
             points: vec![PointVisits { point: PointId(0), visits: 9 }],
+            latencies: Vec::new(),
             selected: LineCount::default(),
             set: SetTotals { samples: 100, ..SetTotals::default() },
             invalid: None,

@@ -301,6 +301,7 @@ fn window(current: Current, first: &Snapshot, last: &Snapshot) -> Experiment {
         absorbed: last.absorbed.since(first.required),
         unpaid: last.unpaid,
         points: last.visits_since(first),
+        latencies: last.latencies_since(first),
         selected: LineCount {
             samples: last.selected.samples.saturating_sub(first.selected.samples),
             weight_ns: last.selected.weight_ns.saturating_sub(first.selected.weight_ns),
@@ -325,6 +326,7 @@ fn whole_run(current: Option<Current>, start: Nanos, last: &Snapshot) -> Experim
         absorbed: current.map_or(Nanos(0), |_| last.absorbed),
         unpaid: last.unpaid,
         points: visits.collect(),
+        latencies: last.latencies_since(&Snapshot::default()),
         selected: last.selected,
         set: last.set,
         invalid: None,

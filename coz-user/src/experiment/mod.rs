@@ -5,6 +5,7 @@
 //! and effects into [`machine::Event`]s; a test does the same with a simulated program.
 
 pub mod data;
+pub mod latency;
 pub mod machine;
 pub mod plan;
 pub mod protocol;

@@ -253,6 +253,19 @@ pub struct LatencyPoint {
     /// 99th percentile of the latency, nanoseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub p99_ns: Option<f64>,
+    /// How many were under way on average over effective time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub in_system: Option<f64>,
+    /// How many of those that ended were measured: they began in the same thread.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub measured: u64,
+    /// Of these, bucket and number, ascending: up to 31 a bucket is a nanosecond wide, from there on each power of two has 32.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub histogram: Vec<(u32, u64)>,
+}
+
+fn is_zero(value: &u64) -> bool {
+    *value == 0
 }
 
 /// What one point counted in one experiment.
@@ -294,6 +307,18 @@ pub struct Runtime {
     /// What happened on the way.
     #[serde(flatten)]
     pub health: Health,
+}
+
+/// A point over the whole run, time outside of experiments included.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct PointRun {
+    /// Its name.
+    pub name: String,
+    /// Visits; of a latency point, its ends.
+    pub visits: u64,
+    /// CPU time that its probes took, nanoseconds; 0 where it has none.
+    pub probe_ns: u64,
 }
 
 /// Everything that was counted, dropped or refused; times in nanoseconds, shares from 0.0 to 1.0.
@@ -342,6 +367,9 @@ pub struct Health {
     /// The threads that owed most: see [`ThreadDelay`].
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub threads: Vec<ThreadDelay>,
+    /// The points over the whole run.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub points: Vec<PointRun>,
     /// What makes the numbers doubtful, in plain words.
     pub warnings: Vec<String>,
     /// What could not be done, and the way out.

@@ -3,25 +3,27 @@
 
 use std::{
     os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd},
-    path::Path,
     thread::{self, JoinHandle},
 };
 
 use anyhow::{Context, Result, anyhow, bail};
 use aya::{
     Ebpf, EbpfLoader, Endianness, include_bytes_aligned,
-    maps::{Map, MapData, RingBuf},
+    maps::{Array, Map, MapData, RingBuf},
     programs::{
         BtfTracePoint, PerfEvent, Program, UProbe,
         perf_event::{PerfEventConfig, PerfEventLinkId, PerfEventScope, SamplePolicy, SoftwareEvent},
-        uprobe::{UProbeAttachLocation, UProbeAttachPoint, UProbeLink, UProbeLinkId, UProbeScope},
     },
     util::online_cpus,
 };
 use aya_log::EbpfLogger;
-use coz_common::abi::{
-    Control, CounterSlot, Global, KernelSlot, LineCount, MAX_COUNTERS, MAX_LINES, MAX_SLOTS, Offsets,
-    TargetSlot,
+use coz_common::{
+    abi::{
+        Control, CounterSlot, Global, KernelSlot, LineCount, MAX_COUNTERS, MAX_LINES, MAX_SLOTS, Offsets,
+        TargetSlot,
+    },
+    latency::{LatencyCounts, MAX_LATENCIES},
+    point::{Code, Level, MAX_LEVELS, SYSCALL_POINTS},
 };
 
 use super::{
@@ -30,6 +32,7 @@ use super::{
     log::{KernelLog, Printer},
     mapped::MappedArray,
     offsets,
+    probe::{self, Spot},
 };
 
 static OBJECT: &[u8] = include_bytes_aligned!("../../../coz-ebpf/prebuilt/coz-ebpf.o");
@@ -59,6 +62,9 @@ const INTERRUPTS: [&str; 17] = [
     "call_function_single_entry",
     "x86_platform_ipi_entry",
 ];
+
+/// Loaded only where a system call is a point: it makes every one of them slower.
+const ON_DEMAND: &str = "sys_exit";
 
 /// At most so many threads take probes away.
 const MAX_DETACHING: usize = 16;
@@ -94,8 +100,13 @@ pub struct Kernel {
     pub counters: MappedArray<CounterSlot>,
     /// Samples by line.
     pub line_counts: MappedArray<LineCount>,
+    /// Latency points.
+    pub latencies: MappedArray<LatencyCounts>,
+    /// Which of coz.h's counters are latency points.
+    pub(super) levels: MappedArray<Level>,
     sampling: Vec<PerfEventLinkId>,
-    points: Vec<UProbeLinkId>,
+    pub(super) probes: Vec<OwnedFd>,
+    syscalls: bool,
     /// Interrupt tracepoints that this kernel does not have.
     pub missing: Vec<&'static str>,
 }
@@ -146,9 +157,12 @@ impl Kernel {
             payments: MappedArray::read_only(fd(&ebpf, "PAYMENTS")?, MAX_SLOTS, "PAYMENTS")?,
             counters: MappedArray::read_only(fd(&ebpf, "COUNTERS")?, MAX_COUNTERS, "COUNTERS")?,
             line_counts: MappedArray::read_only(fd(&ebpf, "LINE_COUNTS")?, MAX_LINES, "LINE_COUNTS")?,
+            latencies: MappedArray::read_only(fd(&ebpf, "LATENCIES")?, MAX_LATENCIES, "LATENCIES")?,
+            levels: MappedArray::new(fd(&ebpf, "LEVELS")?, MAX_LEVELS, "LEVELS")?,
             ebpf,
             sampling: Vec::new(),
-            points: Vec::new(),
+            probes: Vec::new(),
+            syscalls: false,
             missing,
         })
     }
@@ -222,32 +236,44 @@ impl Kernel {
             .context("cannot read the kernel side's messages")
     }
 
-    /// Puts a progress point's probe at an offset of a file: in every process that has it mapped or will.
+    /// Puts a probe there that stands for this: in every process that has the file mapped or will.
     ///
     /// # Errors
     /// Where the kernel refuses the probe.
-    pub fn attach_point(&mut self, point: u32, file: &Path, offset: u64) -> Result<()> {
-        let link = program::<&mut UProbe>(&mut self.ebpf, "visit")?
-            .attach(
-                UProbeAttachPoint {
-                    location: UProbeAttachLocation::AbsoluteOffset(offset),
-                    cookie: Some(u64::from(point)),
-                },
-                file,
-                UProbeScope::AllProcesses,
-            )
-            .with_context(|| format!("cannot put a probe at offset {offset:#x} of {}", file.display()))?;
-        self.points.push(link);
+    pub fn attach_point(&mut self, code: Code, spot: &Spot<'_>) -> Result<()> {
+        let program = program::<&mut UProbe>(&mut self.ebpf, "visit")?;
+        let link = probe::attach(program.fd()?.as_fd(), spot, u64::from(code.0))?;
+        self.probes.push(link);
+        Ok(())
+    }
+
+    /// Has the system call of this number stand for this. The first one makes every system call on the machine
+    /// a little slower as long as this process lives.
+    ///
+    /// # Errors
+    /// Where the kernel has no such tracepoint, or refuses the program.
+    pub fn attach_syscall(&mut self, code: Code, number: u32) -> Result<()> {
+        let map = self.ebpf.map_mut("SYSCALLS").context("the eBPF object has no map SYSCALLS")?;
+        let mut calls: Array<_, [u32; SYSCALL_POINTS]> = Array::try_from(map)?;
+        let mut codes = calls.get(&number, 0).context("cannot read the system calls that are points")?;
+        let free = codes.iter_mut().find(|code| **code == 0);
+        *free.context("a system call can be no more points")? = code.0;
+        calls.set(number, codes, 0).context("cannot note a system call")?;
+        if self.syscalls {
+            return Ok(());
+        }
+        let btf = aya::Btf::from_sys_fs().context("cannot read the kernel's BTF")?;
+        let exits = tracepoint(&mut self.ebpf, ON_DEMAND)?;
+        exits.load(ON_DEMAND, &btf).with_context(|| refused(ON_DEMAND))?;
+        exits.attach().context("cannot attach to the tracepoint sys_exit")?;
+        self.syscalls = true;
         Ok(())
     }
 
     /// Takes all probes of points away, on threads of their own: for each the kernel waits until nobody can be in it any
     /// more, some 100 ms, and waits for several at once. Gone when the answer has been dropped.
     pub fn detach_points(&mut self) -> Detaching {
-        let links = std::mem::take(&mut self.points);
-        let Ok(visit) = program::<&mut UProbe>(&mut self.ebpf, "visit") else { return Detaching::default() };
-        let mut links: Vec<UProbeLink> =
-            links.into_iter().filter_map(|id| visit.take_link(id).ok()).collect();
+        let mut links = std::mem::take(&mut self.probes);
         let each = links.len().div_ceil(MAX_DETACHING).max(1);
         let mut threads = Vec::new();
         while !links.is_empty() {
@@ -278,6 +304,9 @@ impl Kernel {
 fn load_programs(ebpf: &mut Ebpf, numbers: &aya::Btf) -> Result<Vec<&'static str>> {
     let (mut first, mut others) = (Vec::new(), Vec::new());
     for (name, program) in ebpf.programs_mut() {
+        if name == ON_DEMAND {
+            continue;
+        }
         if name == "sample" {
             first.push((name.to_owned(), program))
         } else {
@@ -316,7 +345,7 @@ fn refused(name: &str) -> String {
     format!("the kernel refused the eBPF program {name}; `coz-bpf doctor` shows what is missing")
 }
 
-fn program<'a, P>(ebpf: &'a mut Ebpf, name: &str) -> Result<P>
+pub(super) fn program<'a, P>(ebpf: &'a mut Ebpf, name: &str) -> Result<P>
 where
     P: TryFrom<&'a mut aya::programs::Program, Error = aya::programs::ProgramError>,
 {

@@ -11,6 +11,9 @@ pub mod load;
 mod log;
 pub mod mapped;
 pub mod offsets;
+pub mod points;
+mod price;
+pub mod probe;
 pub mod processes;
 pub mod standing;
 

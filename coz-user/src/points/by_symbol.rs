@@ -1,20 +1,34 @@
 //! Points by symbol: which functions, and which inlined copies of them, a name means.
 
 use super::candidates::candidates;
+use super::code::{Body, Boundary};
 use super::resolve::{Found, nearest};
 use crate::symbols::{Function, Inlined, Module, demangle, short_name, split_clone};
 use anyhow::{Result, bail};
 
-/// How a name can fit a symbol: the first way that fits anything decides.
+/// How a name can fit a symbol: the first way that fits anything decides. Copies that a compiler has made for some callers
+/// (`.isra.0`, `.constprop.0`) are called by the name of the original.
 const WAYS: [fn(&str, &str) -> bool; 4] = [
-    |name, symbol| symbol == name,
-    |name, symbol| split_clone(symbol).0 == name,
+    |name, symbol| symbol == name || split_clone(symbol).0 == name,
     |name, symbol| is_end(&demangle(symbol), name),
     |name, symbol| is_end(&short_name(symbol), name),
+    |name, symbol| {
+        !name.contains('<') && plain_names(&demangle(symbol)).iter().any(|plain| is_end(plain, name))
+    },
 ];
 
 /// What was found, and what is to be said about it.
 pub(crate) type Sites = (Vec<Found>, Option<String>);
+
+/// What a name means in a module.
+pub(crate) struct Meant<'a> {
+    /// Functions, one for each entry.
+    pub(crate) functions: Vec<&'a Function>,
+    /// Copies of them within others.
+    pub(crate) copies: Vec<Inlined>,
+    /// What is to be said about it.
+    pub(crate) note: Option<String>,
+}
 
 /// The functions that a name means: their entries and those of their inlined copies, or the places `offset` bytes
 /// after their entries.
@@ -22,41 +36,82 @@ pub(crate) type Sites = (Vec<Found>, Option<String>);
 /// # Errors
 /// When no function is meant (with the nearest names), or no probe can stand there.
 pub(crate) fn find(module: &Module, name: &str, offset: u64) -> Result<Sites> {
+    let meant = meant(module, name, offset == 0)?;
+    let mut found =
+        meant.functions.into_iter().map(|f| entry(module, f, offset)).collect::<Result<Vec<_>>>()?;
+    found.extend(meant.copies.iter().map(inlined));
+    Ok((found, meant.note))
+}
+
+/// What a name means. `copies`: inlined ones are looked for too.
+///
+/// # Errors
+/// When it means nothing, with the nearest names.
+pub(crate) fn meant<'a>(module: &'a Module, name: &str, copies: bool) -> Result<Meant<'a>> {
+    if let Some(whole) = cold_part_of(name) {
+        bail!(
+            "'{name}' is no function: it is where the compiler has put what is hardly ever run of '{whole}', which enters it \
+             by a jump; name '{whole}'"
+        );
+    }
     let part = literal_part(name);
     let fits_somehow = |symbol: &str| symbol.contains(part) && WAYS.iter().any(|fits| fits(name, symbol));
-    // Pieces that were cut out of a function are not its entry.
-    let whole = |symbol: &str| {
-        let suffix = split_clone(symbol).1;
-        symbol == name || !(suffix.contains(".cold") || suffix.contains(".part."))
-    };
-    let functions = module.symbols().functions().iter().filter(|f| whole(&f.symbol));
+    let functions = module.symbols().functions().iter().filter(|f| cold_part_of(&f.symbol).is_none());
     let functions: Vec<&Function> = functions.filter(|f| fits_somehow(&f.symbol)).collect();
-    let copies = if offset == 0 { module.inlined(fits_somehow) } else { Some(Vec::new()) };
-    let unsearched = copies.is_none() && module.has_debug_information();
+    let found = if copies { module.inlined(fits_somehow) } else { Some(Vec::new()) };
+    let unsearched = found.is_none() && module.has_debug_information();
     let note = unsearched.then(|| {
         format!(
             "'{name}': inlined copies are not counted, there is too much debug information to search for them"
         )
     });
-    let copies = copies.unwrap_or_default();
+    let found = found.unwrap_or_default();
     for fits in WAYS {
-        let functions = functions.iter().filter(|f| fits(name, &f.symbol)).copied();
-        let copies = copies.iter().filter(|copy| fits(name, &copy.symbol));
-        let (mut functions, copies): (Vec<&Function>, Vec<&Inlined>) =
-            (functions.collect(), copies.collect());
+        let mut functions: Vec<&Function> =
+            functions.iter().filter(|f| fits(name, &f.symbol)).copied().collect();
+        let copies: Vec<Inlined> = found.iter().filter(|copy| fits(name, &copy.symbol)).cloned().collect();
+        // A part that was split off (`.part.0`) is called by what is left of the function wherever that stands, so it
+        // counts only where that is not known.
+        let is_rest = |f: &&Function| f.symbol == name || !split_clone(&f.symbol).1.contains(".part.");
+        let known = !copies.is_empty() || functions.iter().any(is_rest);
+        if known {
+            functions.retain(is_rest);
+        }
         if functions.is_empty() && copies.is_empty() {
             continue;
         }
         functions.dedup_by_key(|f| f.address);
-        let mut found =
-            functions.into_iter().map(|f| entry(module, f, offset)).collect::<Result<Vec<_>>>()?;
-        found.extend(copies.into_iter().map(inlined));
-        return Ok((found, note));
+        let parts = (!known).then(|| {
+            format!(
+                "'{name}' was inlined but for a part of it, which is what is counted: calls that do not get that far are not"
+            )
+        });
+        let notes: Vec<String> = note.into_iter().chain(parts).collect();
+        let note = (!notes.is_empty()).then(|| notes.join("; "));
+        return Ok(Meant { functions, copies, note });
     }
     unknown(module, name)
 }
 
-fn entry(module: &Module, function: &Function, offset: u64) -> Result<Found> {
+/// Of a symbol of hardly run code that was moved away: the function's own.
+fn cold_part_of(symbol: &str) -> Option<&str> {
+    symbol
+        .find(".cold")
+        .filter(|at| *at > 0 && !symbol[*at + 5..].contains(|c: char| c != '.' && !c.is_ascii_digit()))
+        .map(|at| &symbol[..at])
+}
+
+/// The readable name of a function, with the suffix that tells a copy from the original.
+pub(crate) fn full_name(symbol: &str) -> String {
+    match split_clone(symbol).1 {
+        "" => demangle(symbol),
+        suffix => format!("{} ({suffix})", demangle(symbol)),
+    }
+}
+
+/// # Errors
+/// Where calls of it can not be seen.
+pub(crate) fn check_direct(module: &Module, function: &Function) -> Result<()> {
     let what = demangle(&function.symbol);
     if function.indirect {
         bail!(
@@ -65,8 +120,23 @@ fn entry(module: &Module, function: &Function, offset: u64) -> Result<Found> {
             module.path().display()
         );
     }
+    Ok(())
+}
+
+fn entry(module: &Module, function: &Function, offset: u64) -> Result<Found> {
+    check_direct(module, function)?;
+    let what = full_name(&function.symbol);
     if offset > 0 && function.size > 0 && offset >= function.size {
         bail!("'{what}' has only {} bytes: there is no +{offset}", function.size);
+    }
+    if offset > 0
+        && let Boundary::Within(before, after) = body(module, function).boundary(offset)
+    {
+        let ends = if after < function.size { format!(" and +{after}") } else { String::new() };
+        bail!(
+            "'{what}+{offset}' is in the middle of an instruction, where a probe would destroy it: the nearest places are \
+             +{before}{ends}"
+        );
     }
     let what = if offset == 0 { what } else { format!("{what}+{offset}") };
     Ok(Found { address: function.address.wrapping_add(offset), what })
@@ -76,7 +146,17 @@ fn inlined(copy: &Inlined) -> Found {
     Found { address: copy.address, what: format!("{} inlined into {}", demangle(&copy.symbol), copy.within) }
 }
 
-fn unknown(module: &Module, name: &str) -> Result<Sites> {
+/// The machine code of a function, as far as its size says.
+pub(crate) fn body<'a>(module: &'a Module, function: &Function) -> Body<'a> {
+    let bytes = module.elf().file_offset(function.address).and_then(|offset| {
+        let from = usize::try_from(offset).ok()?;
+        let to = from.checked_add(usize::try_from(function.size).ok()?)?;
+        module.elf().bytes().get(from..to)
+    });
+    Body { address: function.address, bytes: bytes.unwrap_or_default() }
+}
+
+fn unknown<T>(module: &Module, name: &str) -> Result<T> {
     let path = module.path().display();
     let table = module.symbols();
     if table.is_undefined(name) {
@@ -121,9 +201,69 @@ fn is_tail(full: &str, tail: &str) -> bool {
     count('<') + head.matches("->").count() == count('>') && count('(') == count(')')
 }
 
+/// A function's name without template and generic arguments: `a::B<i32>::f` is `a::B::f`, and `<a::B as c::D>::f`, a method of
+/// a trait, goes by both `a::B::f` and `c::D::f`.
+fn plain_names(full: &str) -> Vec<String> {
+    let squeezed = full.replace("->", "");
+    let (head, rest) = match squeezed.strip_prefix('<').and_then(|inner| split_closing(inner)) {
+        Some((head, rest)) => (head, rest),
+        None => return vec![without_brackets(&squeezed)],
+    };
+    head.split(" as ").map(|part| without_brackets(part) + &without_brackets(rest)).collect()
+}
+
+/// What stands before the bracket that closes what was opened before, and behind it.
+fn split_closing(text: &str) -> Option<(&str, &str)> {
+    let mut depth = 1;
+    for (at, c) in text.char_indices() {
+        depth += match c {
+            '<' => 1,
+            '>' => -1,
+            _ => 0,
+        };
+        if depth == 0 {
+            return Some((&text[..at], &text[at + 1..]));
+        }
+    }
+    None
+}
+
+fn without_brackets(text: &str) -> String {
+    let mut depth = 0_i32;
+    let mut plain = String::new();
+    for c in text.chars() {
+        match c {
+            '<' => depth += 1,
+            '>' => depth -= 1,
+            _ if depth == 0 => plain.push(c),
+            _ => {}
+        }
+    }
+    // `f::<i32>` has left `f::`, and `a::<i32>::f` has left `a::::f`.
+    plain.replace("::::", "::").trim_end_matches("::").to_owned()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn arguments_of_generics_may_be_left_out() {
+        assert_eq!(plain_names("alloc::vec::Vec<T,A>::push"), ["alloc::vec::Vec::push"]);
+        assert_eq!(plain_names("<a::B<i32> as c::D<u8>>::f::<u64>"), ["a::B::f", "c::D::f"]);
+        assert_eq!(plain_names("app::f::<fn(i32) -> i32>"), ["app::f"]);
+        assert_eq!(plain_names("app::f"), ["app::f"]);
+    }
+
+    #[test]
+    fn parts_that_were_moved_away_are_known_by_their_names() {
+        assert_eq!(cold_part_of("f.cold"), Some("f"));
+        assert_eq!(cold_part_of("f.isra.0.cold.3"), Some("f.isra.0"));
+        for other in ["f", "f.isra.0", "f.part.1", ".cold", "f.colder", "cold"] {
+            assert_eq!(cold_part_of(other), None, "{other}");
+        }
+        assert_eq!(full_name("_ZN3app4workEi.constprop.0"), "app::work(int) (.constprop.0)");
+    }
 
     #[test]
     fn a_tail_begins_after_a_double_colon_outside_of_brackets() {

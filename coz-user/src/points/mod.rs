@@ -4,15 +4,22 @@ mod binaries;
 mod by_line;
 mod by_symbol;
 mod candidates;
+mod code;
+mod latency;
 mod resolve;
+mod returns;
 mod spec;
 mod suggest;
+mod syscalls;
+mod usdt;
 
 pub use binaries::Binaries;
 pub use candidates::{Candidate, candidates};
-pub use resolve::{Resolved, Site, resolve};
+pub use latency::{Latency, resolve_latency};
+pub use resolve::{Resolved, Site, Source, resolve};
 pub use spec::{Place, Spec, SpecError, split_pair};
 pub use suggest::suggest;
+pub use usdt::{Usdt, probes as usdt_probes};
 
 use crate::symbols::Module;
 

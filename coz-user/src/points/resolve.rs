@@ -1,10 +1,12 @@
 //! From a spec to the places in files where probes go.
 
 use super::binaries::Binaries;
+use super::code::Body;
 use super::spec::{Place, Spec};
-use super::{by_line, by_symbol};
+use super::{by_line, by_symbol, returns, syscalls, usdt};
 use crate::symbols::Module;
 use anyhow::{Context, Result, bail};
+use object::{Object as _, ObjectSection as _, SectionKind};
 use std::path::PathBuf;
 
 /// A place for a probe.
@@ -18,6 +20,26 @@ pub struct Site {
     pub address: u64,
     /// What stands there, for people.
     pub what: String,
+    /// The probe is to fire when the function that begins there returns.
+    pub at_return: bool,
+    /// Where in the file the counter stands that the kernel is to keep above zero meanwhile.
+    pub semaphore: Option<u64>,
+}
+
+/// What is counted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// Passes of probes: at least one place, each once.
+    Probes(Vec<Site>),
+    /// Completed system calls of this number.
+    Syscall(u32),
+    /// Samples of a line.
+    Sampled {
+        /// The end of a path, in whole components.
+        file: String,
+        /// From 1 on.
+        line: u32,
+    },
 }
 
 /// A progress point, ready to be attached.
@@ -25,10 +47,21 @@ pub struct Site {
 pub struct Resolved {
     /// What the reports call it.
     pub name: String,
-    /// Where its visits are counted: at least one place, each once.
-    pub sites: Vec<Site>,
+    /// What its visits are.
+    pub source: Source,
     /// What the user should know, in one line: that several places are meant, for instance.
     pub note: Option<String>,
+}
+
+impl Resolved {
+    /// Where its probes go.
+    #[must_use]
+    pub fn sites(&self) -> &[Site] {
+        match &self.source {
+            Source::Probes(sites) => sites,
+            _ => &[],
+        }
+    }
 }
 
 /// A place within a module.
@@ -41,44 +74,71 @@ pub(crate) struct Found {
 /// Finds the places that a spec means.
 ///
 /// # Errors
-/// When its binary cannot be found, nothing in it is meant (with the nearest names or lines), no probe can stand
-/// there, or this kind of point is not supported yet.
+/// When its binary cannot be found, nothing in it is meant (with the nearest names or lines), or no probe can stand
+/// there.
 pub fn resolve(spec: &Spec, binaries: &Binaries) -> Result<Resolved> {
     let failed = || format!("progress point '{}' cannot be used", spec.name);
     resolve_in(spec, binaries).with_context(failed)
 }
 
 fn resolve_in(spec: &Spec, binaries: &Binaries) -> Result<Resolved> {
-    let unsupported = |kind: &str| -> Result<Resolved> {
-        bail!("{kind} are not supported yet: name a function (SYMBOL) or a line (FILE:LINE) instead")
+    let only_ours = |kind: &str| match &spec.binary {
+        Some(binary) => bail!("{kind} are of the program as a whole: leave out '{binary}@'"),
+        None => Ok(()),
     };
-    let module = || binaries.find(spec.binary.as_deref());
-    let (module, (found, remark)) = match &spec.place {
-        Place::Symbol { symbol, offset } => {
-            let module = module()?;
-            let found = by_symbol::find(&module, symbol, *offset)?;
-            (module, found)
+    let plain = |source| Ok(Resolved { name: spec.name.clone(), source, note: None });
+    match &spec.place {
+        Place::Syscall { name } => {
+            only_ours("system calls")?;
+            return plain(Source::Syscall(syscalls::number(name)?));
         }
-        Place::Line { file, line } => {
-            let module = module()?;
-            let found = by_line::find(&module, file, *line)?;
-            (module, found)
+        Place::Sampled { file, line } => {
+            only_ours("sampled lines")?;
+            // That there is such a line is seen here, not when the run is over.
+            by_line::find(binaries.main(), file, *line)?;
+            return plain(Source::Sampled { file: file.clone(), line: *line });
         }
-        Place::Return { .. } => return unsupported("returns (SYMBOL%return)"),
-        Place::Usdt { .. } => return unsupported("USDT probes (usdt:PROVIDER:NAME)"),
-        Place::Syscall { .. } => return unsupported("system calls (syscall:NAME)"),
-        Place::Sampled { .. } => return unsupported("sampled points (sampled:FILE:LINE)"),
+        _ => {}
+    }
+    let module = binaries.find(spec.binary.as_deref())?;
+    let whole = |(found, remark): by_symbol::Sites| -> Result<(Vec<Site>, Option<String>)> {
+        let sites = found.into_iter().map(|found| site(&module, found)).collect::<Result<Vec<_>>>()?;
+        Ok((sites, remark))
     };
-    let mut sites = found.into_iter().map(|found| site(&module, found)).collect::<Result<Vec<_>>>()?;
+    let (mut sites, remark) = match &spec.place {
+        Place::Symbol { symbol, offset } => whole(by_symbol::find(&module, symbol, *offset)?)?,
+        Place::Line { file, line } => whole(by_line::find(&module, file, *line)?)?,
+        Place::Return { symbol } => returns::find(&module, symbol)?,
+        Place::Usdt { provider, name } => {
+            let what = format!("{provider}:{name}");
+            let places = usdt::find(&module, provider, name)?.into_iter().map(|probe| {
+                let found = site(&module, Found { address: probe.address, what: what.clone() })?;
+                Ok(Site { semaphore: probe.semaphore, ..found })
+            });
+            (places.collect::<Result<Vec<_>>>()?, None)
+        }
+        Place::Syscall { .. } | Place::Sampled { .. } => (Vec::new(), None),
+    };
     sites.sort_by_key(|site| site.address);
     sites.dedup_by_key(|site| site.address);
-    let notes: Vec<String> = note(&spec.name, &sites).into_iter().chain(remark).collect();
+    let several = match &spec.place {
+        // The places of one function's returns are one thing.
+        Place::Return { .. } => None,
+        _ => note(&spec.name, &sites),
+    };
+    let notes: Vec<String> = several.into_iter().chain(remark).collect();
     let note = (!notes.is_empty()).then(|| notes.join("; "));
-    Ok(Resolved { name: spec.name.clone(), sites, note })
+    Ok(Resolved { name: spec.name.clone(), source: Source::Probes(sites), note })
 }
 
-fn site(module: &Module, found: Found) -> Result<Site> {
-    let Some(file_offset) = module.elf().file_offset(found.address) else {
+/// A place for a probe at an address.
+///
+/// # Errors
+/// Where none can stand.
+pub(crate) fn site(module: &Module, found: Found) -> Result<Site> {
+    let Some(file_offset) =
+        module.elf().file_offset(found.address).filter(|_| is_code(module, found.address))
+    else {
         bail!("'{}' in {} is not code: no probe can stand there", found.what, module.path().display());
     };
     if unfit_for_probe(module.elf().code(found.address)) {
@@ -89,7 +149,26 @@ fn site(module: &Module, found: Found) -> Result<Site> {
             module.path().display()
         );
     }
-    Ok(Site { path: module.path().to_owned(), file_offset, address: found.address, what: found.what })
+    Ok(Site {
+        path: module.path().to_owned(),
+        file_offset,
+        address: found.address,
+        what: found.what,
+        at_return: false,
+        semaphore: None,
+    })
+}
+
+/// Whether an instruction stands there: in a section of code where there are sections (data can be in the same segment),
+/// and one that can be decoded.
+fn is_code(module: &Module, address: u64) -> bool {
+    let Ok(object) = module.elf().object() else { return false };
+    let mut around = object.sections().filter(|section| {
+        let inside = |offset| offset < section.size();
+        address.checked_sub(section.address()).is_some_and(inside) && section.address() != 0
+    });
+    let in_code = around.next().is_none_or(|section| section.kind() == SectionKind::Text);
+    in_code && Body { address, bytes: module.elf().code(address) }.is_code()
 }
 
 /// Whether an instruction has one of the prefixes for which the kernel refuses a uprobe: LOCK and the segments CS, SS, DS, ES

@@ -14,7 +14,7 @@ fn quoted(text: &str) -> String {
 }
 
 /// The table; `kind` is `measured` for the speedups of experiments and `fitted` for the quarters of the fitted
-/// curve.
+/// curve; `fitted-p50` and `fitted-p99` for those of a latency's median and 99th percentile (the others are of its mean).
 #[must_use]
 pub fn text(estimate: &Estimate) -> String {
     let mut out = format!("{HEADER}\r\n");
@@ -22,6 +22,10 @@ pub fn text(estimate: &Estimate) -> String {
     for line in &estimate.lines {
         let levels =
             line.curve.iter().map(|l| ("measured", l)).chain(line.summary.iter().map(|l| ("fitted", l)));
+        let quantile = |q: f64| if q == 0.5 { "fitted-p50" } else { "fitted-p99" };
+        let levels = levels.chain(
+            line.quantiles.iter().flat_map(|found| found.summary.iter().map(move |l| (quantile(found.q), l))),
+        );
         for (kind, level) in levels {
             let fields = [
                 quoted(&line.location),

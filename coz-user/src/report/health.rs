@@ -35,6 +35,8 @@ pub enum Warning {
     Outliers(f64),
     /// Sampling took this share of the time.
     Sampling(f64),
+    /// A point's name, its visits a second, and which part of a CPU its probes took.
+    Probes(String, f64, f64),
     /// Lines whose phase correction could not be believed.
     PhaseCapped(usize),
     /// The largest share of the samples that any line has.
@@ -115,6 +117,13 @@ impl fmt::Display for Warning {
             Self::Sampling(share) => {
                 write!(f, "taking samples used {} of the CPU time. A lower --rate helps", percent(share))
             }
+            Self::Probes(point, rate, share) => write!(
+                f,
+                "{} was passed {rate:.0} times a second, and each time costs: all in all {} of a CPU. What was measured is \
+                 a program slowed down by that; name a point that is passed less often",
+                super::names::clean(point),
+                percent(share)
+            ),
             Self::PhaseCapped(lines) => write!(
                 f,
                 "{lines} lines ran at very different rates within and outside their experiments; their correction for \
@@ -159,6 +168,7 @@ mod limits {
     pub(super) const DISCARDED: f64 = 0.2;
     pub(super) const OUTLIERS: f64 = 0.05;
     pub(super) const SAMPLING: f64 = 0.05;
+    pub(super) const PROBES: f64 = 0.03;
 }
 
 /// Of a run with fewer samples, shares say nothing: it is over before anything is steady.
@@ -206,6 +216,12 @@ fn shares(profile: &Profile, runtime: &Runtime) -> Vec<Warning> {
     warnings.extend(above(limits::FAILED, h.signals_failed as f64, sent).map(Warning::SignalsFailed));
     warnings.extend(above(limits::OUT_OF_SCOPE, h.out_of_scope as f64, samples).map(Warning::OutOfScope));
     warnings.extend(above(limits::SAMPLING, h.sampling_ns as f64, cpu).map(Warning::Sampling));
+    let time = runtime.time as f64;
+    for point in &h.points {
+        let rate = point.visits as f64 * 1e9 / time;
+        let share = above(limits::PROBES, point.probe_ns as f64, time);
+        warnings.extend(share.map(|share| Warning::Probes(point.name.clone(), rate, share)));
+    }
     warnings
 }
 
@@ -255,7 +271,7 @@ pub fn warnings(profile: &Profile, estimate: &Estimate) -> Vec<Warning> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::experiment::record::{Experiment, Health, Recorded, Samples, ThreadDelay, Why};
+    use crate::experiment::record::{Experiment, Health, PointRun, Recorded, Samples, ThreadDelay, Why};
 
     /// A run of a second with a thousand samples in which nothing was wrong, changed.
     fn run(change: impl Fn(&mut Health)) -> Profile {
@@ -362,6 +378,17 @@ mod tests {
     #[test]
     fn the_cost_of_sampling() {
         assert!(only(|h| h.sampling_ns = 90_000_000).contains("used 9 % of the CPU time"));
+    }
+
+    #[test]
+    fn the_cost_of_a_point_that_is_passed_too_often() {
+        let point = |visits, probe_ns| PointRun { name: "hot".into(), visits, probe_ns };
+        let text = only(|h| h.points = vec![point(50_000, 90_000_000)]);
+        assert!(
+            text.starts_with("hot was passed 50000 times a second") && text.contains("9 % of a CPU"),
+            "{text}"
+        );
+        assert_eq!(said(&run(|h| h.points = vec![point(500, 900_000)])), [""; 0]);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use super::health;
 use crate::{
-    estimate::{Estimate, Hidden, Level, Line, Sampled, Verdict},
+    estimate::{Estimate, Hidden, Level, Line, Sampled, Verdict, latency::LatencyFacts},
     experiment::record::{PointKind, Profile, ThreadDelay, Why},
 };
 use serde::Serialize;
@@ -24,6 +24,49 @@ struct Point<'a> {
     name: &'a str,
     kind: PointKind,
     visits: u64,
+    /// Of a latency point: what it is without any delay.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    latency: Option<Latency>,
+}
+
+/// Times in nanoseconds.
+#[derive(Serialize)]
+struct Latency {
+    per_second: f64,
+    in_system: Option<f64>,
+    little_ns: Option<f64>,
+    mean_ns: Option<f64>,
+    p50_ns: Option<f64>,
+    p99_ns: Option<f64>,
+    measured_share: f64,
+    /// Share of what began and did not end, where that is no chance; and whether delays make it so.
+    growing: Option<f64>,
+    growing_with_delays_only: bool,
+}
+
+impl From<&LatencyFacts> for Latency {
+    fn from(facts: &LatencyFacts) -> Self {
+        let [p50_ns, p99_ns] = facts.quantiles_ns;
+        Self {
+            per_second: facts.rate,
+            in_system: facts.in_system,
+            little_ns: facts.little_ns,
+            mean_ns: facts.mean_ns,
+            p50_ns,
+            p99_ns,
+            measured_share: facts.measured,
+            growing: facts.growing.map(|growing| growing.share),
+            growing_with_delays_only: facts.growing.is_some_and(|growing| growing.only_delayed),
+        }
+    }
+}
+
+/// What a line does to a quantile of a latency.
+#[derive(Serialize)]
+struct JsonQuantile {
+    q: f64,
+    baseline_ns: f64,
+    summary: Vec<JsonLevel>,
 }
 
 #[derive(Serialize)]
@@ -48,6 +91,9 @@ struct JsonLine<'a> {
     chance: Option<f64>,
     /// Why the terminal report leaves it out.
     hidden: Option<&'static str>,
+    /// Of a latency point: the fitted effects on its median and its 99th percentile.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    quantiles: Vec<JsonQuantile>,
     /// Half the width of the fitted effect's interval at 50 %, without the bootstrap: what `--until` looks at.
     half_width: Option<f64>,
 }
@@ -140,6 +186,15 @@ impl<'a> From<&'a Line> for JsonLine<'a> {
                 Hidden::NoBaseline => "no-baseline",
                 Hidden::FewSpeedups => "few-speedups",
             }),
+            quantiles: line
+                .quantiles
+                .iter()
+                .map(|found| JsonQuantile {
+                    q: found.q,
+                    baseline_ns: found.baseline_ns,
+                    summary: found.summary.iter().map(JsonLevel::from).collect(),
+                })
+                .collect(),
             half_width: line.half_width.filter(|width| width.is_finite()),
         }
     }
@@ -167,7 +222,10 @@ pub fn text(profile: &Profile, estimate: &Estimate) -> String {
         points: estimate
             .points
             .iter()
-            .map(|p| Point { name: &p.name, kind: p.kind, visits: p.visits })
+            .map(|p| {
+                let facts = estimate.latencies.iter().find(|facts| facts.name == p.name);
+                Point { name: &p.name, kind: p.kind, visits: p.visits, latency: facts.map(Latency::from) }
+            })
             .collect(),
         lines: estimate.lines.iter().map(JsonLine::from).collect(),
         health: Health {

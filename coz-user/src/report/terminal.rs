@@ -1,6 +1,7 @@
 //! The report for a terminal.
 
 mod health_text;
+mod latency;
 mod spark;
 mod table;
 
@@ -77,6 +78,10 @@ impl Report<'_> {
         if shown.is_empty() {
             return Ok(());
         }
+        let facts = self.estimate.latencies.iter().find(|facts| facts.name == name);
+        if let Some(facts) = facts {
+            writeln!(f, "\n{}", table::wrapped(&latency::facts(facts), "", self.options.style.width))?;
+        }
         let saved = match kind {
             _ if name == END_TO_END => "the running time".to_owned(),
             PointKind::Throughput => format!("the time per visit of {}", names::clean(name)),
@@ -87,7 +92,11 @@ impl Report<'_> {
         );
         writeln!(f, "\n{}", table::wrapped(&intro, "", self.options.style.width))?;
         let top = if self.options.top == 0 { shown.len() } else { self.options.top.min(shown.len()) };
-        writeln!(f, "{}", table::lines(&shown[..top], self.options, sources))?;
+        let lines = match kind {
+            PointKind::Throughput => table::lines(&shown[..top], self.options, sources),
+            PointKind::Latency => latency::lines(&shown[..top], self.options, sources),
+        };
+        writeln!(f, "{lines}")?;
         let mut more = Vec::new();
         if top < shown.len() {
             more.push(format!("{} further down (--top {})", plural(shown.len() - top, "line"), shown.len()));

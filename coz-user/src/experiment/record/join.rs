@@ -29,6 +29,7 @@ impl Runtime {
             quota_periods,
             enough_ns,
             threads,
+            points,
             warnings,
             notices,
         } = later.health;
@@ -61,6 +62,15 @@ impl Runtime {
         }
         ours.enough_ns = enough_ns;
         ours.threads.extend(threads);
+        for point in points {
+            match ours.points.iter_mut().find(|ours| ours.name == point.name) {
+                Some(sum) => {
+                    sum.visits = sum.visits.saturating_add(point.visits);
+                    sum.probe_ns = sum.probe_ns.saturating_add(point.probe_ns);
+                }
+                None => ours.points.push(point),
+            }
+        }
         for (words, more) in [(&mut ours.warnings, warnings), (&mut ours.notices, notices)] {
             for word in more {
                 if !words.contains(&word) {

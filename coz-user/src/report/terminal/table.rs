@@ -5,9 +5,9 @@ use crate::estimate::{Level, Line, Sampled, Verdict};
 use comfy_table::{Attribute, Cell, CellAlignment, Color, ContentArrangement, Table, presets};
 
 /// From this width on there is room for all columns.
-const WIDE: usize = 84;
+pub(super) const WIDE: usize = 84;
 
-fn table(options: &Options, header: &[(&str, CellAlignment)]) -> Table {
+pub(super) fn table(options: &Options, header: &[(&str, CellAlignment)]) -> Table {
     let mut table = Table::new();
     table
         .load_preset(presets::NOTHING)
@@ -27,7 +27,7 @@ fn table(options: &Options, header: &[(&str, CellAlignment)]) -> Table {
 }
 
 /// Trailing blanks are of no use.
-fn trimmed(table: &Table) -> String {
+pub(super) fn trimmed(table: &Table) -> String {
     table.lines().map(|line| line.trim_end().to_owned()).collect::<Vec<_>>().join("\n")
 }
 
@@ -93,7 +93,7 @@ pub(super) fn samples(samples: &[&Sampled], options: &Options, sources: &mut Sou
 }
 
 /// Location, function, source text: a line each.
-fn describe(
+pub(super) fn describe(
     location: &str,
     function: Option<&str>,
     place: &Option<(String, u32)>,
@@ -121,7 +121,7 @@ fn describe(
 const UNSURE: f64 = 2.0;
 
 /// The effect, and below it the interval.
-fn effect(level: &Level) -> String {
+pub(super) fn effect(level: &Level) -> String {
     let value = format!("{} %", signed(whole(level.effect)));
     match level.low.zip(level.high) {
         Some((low, high)) if high - low > UNSURE => "unsure".to_owned(),
@@ -140,7 +140,7 @@ fn whole(share: f64) -> i64 {
     (100.0 * share).clamp(-999.0, 999.0).round() as i64
 }
 
-fn verdict(line: &Line) -> String {
+pub(super) fn verdict(line: &Line) -> String {
     if line.hidden.is_some() {
         format!("{}\n(few data)", line.verdict)
     } else if (line.phase_factor - 1.0).abs() >= 0.005 {
@@ -150,7 +150,7 @@ fn verdict(line: &Line) -> String {
     }
 }
 
-fn painted(cell: Cell, verdict: Verdict, options: &Options) -> Cell {
+pub(super) fn painted(cell: Cell, verdict: Verdict, options: &Options) -> Cell {
     if !options.style.color {
         return cell;
     }

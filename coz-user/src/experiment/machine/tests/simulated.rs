@@ -85,6 +85,7 @@ impl Target {
     fn snapshot(&self, line: LineId) -> Snapshot {
         let samples = self.samples.get(&line).copied().unwrap_or(0.0);
         Snapshot {
+            latencies: Vec::new(),
             at: Nanos(self.now as u64),
             required: Nanos(self.required as u64),
             absorbed: Nanos(self.required as u64),

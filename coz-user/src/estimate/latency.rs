@@ -1,0 +1,194 @@
+//! Latency points as such, whatever the line: how long, how many at once, and whether that is steady.
+
+use super::histogram::quantile;
+use super::quantiles::{Measured, QUANTILES, Quantile};
+use crate::experiment::record::{LatencyPoint, PointDelta, PointKind, Profile, Recorded};
+use rand_chacha::ChaCha8Rng;
+use std::collections::BTreeMap;
+
+/// A latency point in the baselines: without any delay.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct LatencyFacts {
+    /// Its name.
+    pub name: String,
+    /// Ends a second.
+    pub rate: f64,
+    /// How many were under way on average (`L`).
+    pub in_system: Option<f64>,
+    /// The mean that follows from these two, nanoseconds (`W = L / lambda`).
+    pub little_ns: Option<f64>,
+    /// The mean of what was measured, nanoseconds.
+    pub mean_ns: Option<f64>,
+    /// Median and 99th percentile of what was measured, nanoseconds.
+    pub quantiles_ns: [Option<f64>; 2],
+    /// Share of the ends whose begin was seen in the same thread.
+    pub measured: f64,
+    /// Where it does not hold: more begin than end. Then there is no mean to tell of, for it grows as long as the run goes on.
+    pub growing: Option<Growing>,
+}
+
+impl LatencyFacts {
+    /// Whether the single intervals are known.
+    #[must_use]
+    pub fn is_measured(&self) -> bool {
+        self.measured >= crate::experiment::latency::MOSTLY
+    }
+}
+
+/// More intervals begin than end.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Growing {
+    /// Share of those that began and that did not end.
+    pub share: f64,
+    /// Only in experiments with delays: what arrives comes by a clock of its own, which delays do not hold up.
+    pub only_delayed: bool,
+}
+
+/// From this share of the arrivals on, their surplus is no chance.
+const SURPLUS: f64 = 0.05;
+/// And so many times what chance makes of it: in each experiment about as many as are under way at once.
+const BEYOND_CHANCE: f64 = 3.0;
+
+/// The facts of every latency point.
+#[must_use]
+pub fn facts(profile: &Profile) -> Vec<LatencyFacts> {
+    let points = profile.points().into_iter().filter(|(_, kind)| *kind == PointKind::Latency);
+    points.map(|(name, _)| of_point(profile, name)).collect()
+}
+
+fn latency<'a>(recorded: &'a Recorded, name: &str) -> Option<&'a LatencyPoint> {
+    recorded.points.iter().find_map(|point| match point {
+        PointDelta::LatencyPoint(point) if point.name == name => Some(point),
+        _ => None,
+    })
+}
+
+fn of_point(profile: &Profile, name: String) -> LatencyFacts {
+    let valid = || profile.experiments.iter().filter(|r| r.experiment.valid);
+    let seen = |baseline: bool| {
+        let wanted = valid().filter(move |r| (r.experiment.permille() == 0) == baseline);
+        wanted.filter_map(|r| Some((r.experiment.duration as f64, latency(r, &name)?)))
+    };
+    let mut sum = Sum::default();
+    let mut levels = (0.0, 0.0);
+    let mut histogram: BTreeMap<u32, u64> = BTreeMap::new();
+    for (time, point) in seen(true) {
+        sum.add(time, point);
+        if let Some(level) = point.in_system {
+            levels = (levels.0 + level * time, levels.1 + time);
+        }
+        point.histogram.iter().for_each(|(bucket, n)| *histogram.entry(*bucket).or_default() += n);
+    }
+    let mut delayed = Sum::default();
+    seen(false).for_each(|(time, point)| delayed.add(time, point));
+    let in_system = (levels.1 > 0.0).then(|| levels.0 / levels.1);
+    let rate = if sum.time > 0.0 { sum.departures / sum.time * 1e9 } else { 0.0 };
+    let counted: Vec<(u32, u64)> = histogram.into_iter().collect();
+    let growing = |sum: &Sum, only_delayed| {
+        let chance = BEYOND_CHANCE * sum.experiments.sqrt() * (1.0 + in_system.unwrap_or(0.0));
+        let surplus = sum.arrivals - sum.departures;
+        let is_real = surplus > SURPLUS * sum.arrivals && surplus > chance;
+        is_real.then(|| Growing { share: surplus / sum.arrivals, only_delayed })
+    };
+    LatencyFacts {
+        rate,
+        in_system,
+        little_ns: in_system.filter(|_| rate > 0.0).map(|level| level / rate * 1e9),
+        mean_ns: (sum.measured > 0.0).then(|| sum.measured_ns / sum.measured),
+        quantiles_ns: QUANTILES.map(|q| quantile(&counted, q)),
+        measured: if sum.departures > 0.0 { sum.measured / sum.departures } else { 0.0 },
+        growing: growing(&sum, false).or_else(|| growing(&delayed, true)),
+        name,
+    }
+}
+
+#[derive(Default)]
+struct Sum {
+    experiments: f64,
+    time: f64,
+    arrivals: f64,
+    departures: f64,
+    measured: f64,
+    measured_ns: f64,
+}
+
+impl Sum {
+    fn add(&mut self, time: f64, point: &LatencyPoint) {
+        self.experiments += 1.0;
+        self.time += time;
+        self.arrivals += point.arrivals as f64;
+        self.departures += point.departures as f64;
+        let measured = point.measured as f64;
+        self.measured += measured;
+        self.measured_ns += point.mean_ns.filter(|_| point.measured > 0).unwrap_or(0.0) * measured;
+    }
+}
+
+/// The quantiles of a latency point against one line.
+#[must_use]
+pub fn quantiles(
+    profile: &Profile,
+    line: &str,
+    point: &str,
+    replicates: u32,
+    rng: &mut ChaCha8Rng,
+) -> Vec<Quantile> {
+    let of_line = profile.experiments.iter().filter(|r| r.experiment.valid && r.experiment.selected == line);
+    let measured: Vec<Measured<'_>> = of_line
+        .filter_map(|r| Some(Measured { permille: r.experiment.permille(), point: latency(r, point)? }))
+        .collect();
+    super::quantiles::estimate(&measured, replicates, rng)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::experiment::record::Experiment;
+
+    fn profile(of: impl Fn(usize) -> (f64, LatencyPoint)) -> Profile {
+        let experiment = |n| {
+            let (speedup, point) = of(n);
+            Recorded {
+                run: 0,
+                experiment: Experiment {
+                    speedup,
+                    duration: 100_000_000,
+                    valid: true,
+                    ..Experiment::default()
+                },
+                points: vec![PointDelta::LatencyPoint(LatencyPoint { name: "x".into(), ..point })],
+            }
+        };
+        Profile { experiments: (0..20).map(experiment).collect(), ..Profile::default() }
+    }
+
+    fn steady(n: usize) -> LatencyPoint {
+        LatencyPoint {
+            arrivals: if n.is_multiple_of(2) { 51 } else { 49 },
+            departures: 50,
+            mean_ns: Some(4e6),
+            in_system: Some(2.0),
+            measured: 50,
+            histogram: vec![(coz_common::latency::bucket(4_000_000), 50)],
+            ..LatencyPoint::default()
+        }
+    }
+
+    #[test]
+    fn littles_law_and_what_was_measured_agree_where_it_is_steady() {
+        let facts = &facts(&profile(|n| (0.0, steady(n))))[0];
+        assert!((facts.rate - 500.0).abs() < 1e-9 && facts.in_system == Some(2.0));
+        assert!((facts.little_ns.unwrap() - 4e6).abs() < 1.0 && facts.mean_ns == Some(4e6));
+        assert!((facts.measured - 1.0).abs() < 1e-9 && facts.growing.is_none());
+    }
+
+    #[test]
+    fn a_queue_that_grows_is_told_of_and_whether_only_delays_make_it() {
+        let overfull = |n| LatencyPoint { arrivals: 60, ..steady(n) };
+        let always = facts(&profile(|n| (0.0, overfull(n))))[0].growing.unwrap();
+        assert!((always.share - 1.0 / 6.0).abs() < 1e-9 && !always.only_delayed);
+        let delayed = profile(|n| if n % 2 == 0 { (0.0, steady(0)) } else { (0.5, overfull(n)) });
+        // All those baselines have one arrival more than departures: far within chance.
+        assert!(facts(&delayed)[0].growing.unwrap().only_delayed);
+    }
+}

@@ -1,0 +1,178 @@
+//! A latency point: how long it takes, and what each line does to mean, median and tail.
+
+use super::{
+    super::{Options, names, source::Sources},
+    table::{self, WIDE},
+};
+use crate::estimate::{
+    Level, Line,
+    latency::{Growing, LatencyFacts},
+};
+use comfy_table::{Cell, CellAlignment};
+
+/// What is known of the point itself.
+pub(super) fn facts(facts: &LatencyFacts) -> String {
+    let mut text = format!("Latency of {}: {} a second", names::clean(&facts.name), count(facts.rate));
+    if let Some(level) = facts.in_system {
+        text += &format!(", {} under way on average", count(level));
+    }
+    let own = facts.mean_ns.filter(|_| facts.is_measured());
+    if let Some(mean) = own.or(facts.little_ns) {
+        text += &format!(", mean {}", time(mean));
+    }
+    if facts.is_measured() {
+        for (name, value) in ["median", "99th percentile"].into_iter().zip(facts.quantiles_ns) {
+            text += &value.map_or_else(String::new, |value| format!(", {name} {}", time(value)));
+        }
+    } else if facts.little_ns.is_some() {
+        text += " (by Little's law; begin and end are not in the same thread, so single ones are not known)";
+    }
+    text.push('.');
+    match facts.growing {
+        Some(Growing { share, only_delayed: false }) => {
+            text += &format!(
+                " It is not steady: {:.0} % of what began did not end. The latency grows as long as the program runs, and \
+                 what is shown of lines holds for a run of this length at most.",
+                100.0 * share
+            );
+        }
+        Some(Growing { share, only_delayed: true }) => {
+            text += &format!(
+                " With delays it is not steady: {:.0} % of what began did not end. What arrives seems to go by a clock that \
+                 no delay holds up (another machine, fixed times): gains look smaller than they are.",
+                100.0 * share
+            );
+        }
+        None => {}
+    }
+    if let Some((little, mean)) = facts.little_ns.zip(own)
+        && facts.growing.is_none()
+        && (little / mean - 1.0).abs() > DISAGREE
+    {
+        text += &format!(
+            " Rate and number under way make it {} (Little's law): some were never seen to end, or to begin.",
+            time(little)
+        );
+    }
+    text
+}
+
+/// Where the two ways to the mean differ by more than this, something was not seen.
+const DISAGREE: f64 = 0.1;
+
+/// Rounded to what anyone wants to know.
+fn count(value: f64) -> String {
+    if value >= 100.0 { format!("{value:.0}") } else { format!("{value:.1}") }
+}
+
+/// A time in the unit that suits it.
+pub(super) fn time(ns: f64) -> String {
+    let (value, unit) = match ns {
+        ns if ns >= 1e9 => (ns / 1e9, "s"),
+        ns if ns >= 1e6 => (ns / 1e6, "ms"),
+        ns if ns >= 1e3 => (ns / 1e3, "µs"),
+        ns => (ns, "ns"),
+    };
+    if value >= 100.0 {
+        format!("{value:.0} {unit}")
+    } else if value >= 10.0 {
+        format!("{value:.1} {unit}")
+    } else {
+        format!("{value:.2} {unit}")
+    }
+}
+
+/// The lines, ranked by their effect on the mean.
+pub(super) fn lines(lines: &[&Line], options: &Options, sources: &mut Sources) -> String {
+    use CellAlignment::{Left, Right};
+    let shown: &[u32] = if options.style.width >= WIDE { &[250, 500, 1000] } else { &[500, 1000] };
+    let levels: Vec<String> = shown.iter().map(|permille| format!("{} %", permille / 10)).collect();
+    let mut header = vec![("", Right), ("line", Left), ("samples", Right), ("of", Left)];
+    header.extend(levels.iter().map(|name| (name.as_str(), Right)));
+    header.push(("verdict", Left));
+    let mut table = table::table(options, &header);
+    // Each column of effects is at most as wide as its intervals; "samples", "of" and the verdict take the rest.
+    let others = 8 + 6 + 12 * shown.len() + 12;
+    let room = options.style.width.saturating_sub(others + 2 * header.len()).max(12);
+    for (i, line) in lines.iter().enumerate() {
+        let text =
+            table::describe(&line.location, line.function.as_deref(), &line.source, room, options, sources);
+        let mut row = vec![
+            Cell::new(i + 1).set_alignment(Right),
+            Cell::new(text),
+            Cell::new(format!("{:.1} %", 100.0 * line.share)).set_alignment(Right),
+        ];
+        let rows = rows(line);
+        row.push(Cell::new(
+            rows.iter().map(|(name, _)| format!("{name}\n\n")).collect::<String>().trim_end(),
+        ));
+        for permille in shown {
+            let cell = |(_, summary): &(String, &[Level])| {
+                let level = summary.iter().find(|level| level.permille == *permille);
+                let text = level.map_or_else(|| "–".to_owned(), table::effect);
+                if text.contains('\n') { text } else { text + "\n" }
+            };
+            let text: Vec<String> = rows.iter().map(cell).collect();
+            row.push(Cell::new(text.join("\n").trim_end()).set_alignment(Right));
+        }
+        row.push(table::painted(Cell::new(table::verdict(line)), line.verdict, options));
+        table.add_row(row);
+    }
+    table::trimmed(&table)
+}
+
+/// Mean and quantiles, by their names.
+fn rows(line: &Line) -> Vec<(String, &[Level])> {
+    let quantile = |q: f64| if q == 0.5 { "median".to_owned() } else { format!("{:.0} %", 100.0 * q) };
+    let quantiles = line.quantiles.iter().map(|found| (quantile(found.q), &found.summary[..]));
+    std::iter::once(("mean".to_owned(), &line.summary[..])).chain(quantiles).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn point() -> LatencyFacts {
+        LatencyFacts {
+            name: "request".into(),
+            rate: 640.0,
+            in_system: Some(1.9),
+            little_ns: Some(2.97e6),
+            mean_ns: Some(2.95e6),
+            quantiles_ns: [Some(2.1e6), Some(11.2e6)],
+            measured: 1.0,
+            growing: None,
+        }
+    }
+
+    #[test]
+    fn a_steady_point_is_told_in_one_sentence() {
+        assert_eq!(
+            facts(&point()),
+            "Latency of request: 640 a second, 1.9 under way on average, mean 2.95 ms, median 2.10 ms, 99th percentile 11.2 ms."
+        );
+    }
+
+    #[test]
+    fn what_is_known_by_littles_law_alone_is_told_so() {
+        let text = facts(&LatencyFacts { measured: 0.0, mean_ns: None, quantiles_ns: [None; 2], ..point() });
+        assert!(text.contains("mean 2.97 ms (by Little's law"), "{text}");
+    }
+
+    #[test]
+    fn doubts_are_told() {
+        let growing = |only_delayed| Some(Growing { share: 0.2, only_delayed });
+        let always = facts(&LatencyFacts { growing: growing(false), ..point() });
+        assert!(always.contains("not steady: 20 %"), "{always}");
+        let delayed = facts(&LatencyFacts { growing: growing(true), ..point() });
+        assert!(delayed.contains("With delays"), "{delayed}");
+        let lost = facts(&LatencyFacts { little_ns: Some(6e6), ..point() });
+        assert!(lost.contains("never seen to end"), "{lost}");
+    }
+
+    #[test]
+    fn times_have_three_digits_or_more() {
+        let all = [12.0, 1_234.0, 45_600.0, 2.5e6, 3.456e9, 250e9].map(time);
+        assert_eq!(all, ["12.0 ns", "1.23 µs", "45.6 µs", "2.50 ms", "3.46 s", "250 s"]);
+    }
+}
