@@ -1,9 +1,6 @@
 //! A sample: which line, whose debt.
 
-use core::intrinsics::{AtomicOrdering, atomic_xadd};
-
 use aya_ebpf::{
-    EbpfContext,
     helpers::{bpf_get_current_pid_tgid, bpf_ktime_get_ns},
     programs::PerfEventContext,
 };
@@ -14,13 +11,10 @@ use coz_common::{
 };
 
 use crate::{
-    lines,
-    maps::{LINE_COUNTS, PROCESSES, control, count},
-    signal, thread,
+    chain::{self, Sample},
+    maps::{PROCESSES, control, count},
+    signal, thread, unwind,
 };
-
-/// Word of the interrupted registers that holds the code segment (x86-64 `struct pt_regs`).
-const CS: usize = 17;
 
 /// The clock of this CPU ticks.
 #[inline(always)]
@@ -37,28 +31,28 @@ pub fn try_sample(ctx: &PerfEventContext) -> Option<()> {
         return None;
     }
     count(Stat::Samples, 1);
-    // SAFETY: a perf event's context begins with the interrupted registers.
-    let user_mode = unsafe { *ctx.as_ptr().cast::<u64>().add(CS) } & 3 == 3;
+    let user_mode = unwind::is_user_mode(ctx);
     if !user_mode {
         count(Stat::InKernel, 1);
     }
     let weight = clock::take_sample_weight(thread.slot, &experiment, now);
+    let tgid = (both >> 32) as u32;
     // SAFETY: a pointer into the map; the controller replaces entries as a whole.
-    let process = unsafe { &*PROCESSES.get_ptr((both >> 32) as u32)? };
-    let line = lines::of_chain(ctx, process, weight);
-    if line != 0
-        && let Some(counts) = LINE_COUNTS.get_ptr_mut(line)
-    {
-        // SAFETY: words of a map that every CPU adds to: one instruction each.
-        unsafe {
-            atomic_xadd::<u64, u64, { AtomicOrdering::Relaxed }>(&raw mut (*counts).samples, 1);
-            atomic_xadd::<u64, u64, { AtomicOrdering::Relaxed }>(&raw mut (*counts).weight_ns, weight);
-        }
-    }
+    let process = unsafe { &*PROCESSES.get_ptr(tgid)? };
+    let hit = match unwind::innermost(ctx, user_mode) {
+        Some(frame) => chain::attribute(&Sample {
+            frame,
+            tgid,
+            space: process.space,
+            weight,
+            selected: control.selected,
+        }),
+        None => false,
+    };
     if !experiment.running {
         return None;
     }
-    stretch::observe(thread.slot, line != 0 && line == control.selected, weight, &experiment);
+    stretch::observe(thread.slot, hit, weight, &experiment);
     required = thread.charge(&experiment, required);
     if user_mode && debt(thread.slot, required) >= control.threshold_ns && now < control.deadline_ns {
         signal::ask_to_pay(&mut thread, process, control, now);

@@ -17,6 +17,7 @@ use super::{
     output::Output,
     points::Points,
     registrar::{Door, Registered},
+    unwinding::{Rows, Unwinding},
 };
 use crate::{
     cli::{self, Exit, Fixed, RunConfig},
@@ -58,6 +59,10 @@ pub struct Ready {
     pub output: Output,
     /// Lines that have been looked up.
     pub resolved: UnboundedReceiver<ResolvedPage>,
+    /// Rows for unwinding.
+    pub unwinding: Unwinding,
+    /// Pages of them that have been read.
+    pub rows: UnboundedReceiver<Rows>,
     /// Progress points.
     pub points: Points,
     /// The program.
@@ -114,7 +119,7 @@ pub fn prepare(config: &RunConfig) -> Result<Ready> {
     let pid_max = std::fs::read_to_string("/proc/sys/kernel/pid_max")
         .context("cannot read /proc/sys/kernel/pid_max")?;
     let pid_max = pid_max.trim().parse().context("kernel.pid_max is not a number")?;
-    let mut kernel = Kernel::load(&offsets::find(&btf)?, pid_max, config.talk.verbose > 1)?;
+    let mut kernel = Kernel::load(&offsets::find(&btf)?, pid_max, config.inclusive, config.talk.verbose > 1)?;
     let (rate, sample_cost) = choose_rate(&mut kernel, config.rate)?;
     let period = Nanos(1_000_000_000 / u64::from(rate));
     kernel.configure(&Settings {
@@ -164,9 +169,12 @@ pub fn prepare(config: &RunConfig) -> Result<Ready> {
             kernel.missing.join(", ")
         ));
     }
+    let (unwinding, rows) = Unwinding::new();
     Ok(Ready {
         kernel,
         attribution,
+        unwinding,
+        rows,
         main,
         fixed,
         output,

@@ -81,11 +81,12 @@ pub struct Kernel {
 }
 
 impl Kernel {
-    /// Loads the object; nothing is attached yet. `log`: its programs write their own messages (see [`Self::log`]).
+    /// Loads the object; nothing is attached yet. `inclusive`: a sample counts for every line in scope of its call chain.
+    /// `log`: its programs write their own messages (see [`Self::log`]).
     ///
     /// # Errors
     /// Where the kernel refuses a map or a program, with its own words.
-    pub fn load(offsets: &Offsets, pid_max: u32, log: bool) -> Result<Self> {
+    pub fn load(offsets: &Offsets, pid_max: u32, inclusive: bool, log: bool) -> Result<Self> {
         let level = if log { u8::MAX } else { 0 };
         // The loader reads the kernel's BTF for itself, and programs are loaded with one that it does not lend: both
         // at once, since each takes tens of milliseconds before the program may start.
@@ -98,6 +99,7 @@ impl Kernel {
             .context("cannot read the kernel's BTF (/sys/kernel/btf/vmlinux)")?;
         let mut ebpf = loader
             .override_global("OFFSETS", offsets_bytes(offsets), true)
+            .override_global("INCLUSIVE", &u32::from(inclusive), true)
             .override_global(aya_log::LEVEL, &level, true)
             .map_max_entries("TIDS", pid_max)
             .load(OBJECT)

@@ -13,5 +13,6 @@ pub mod mapped;
 pub mod offsets;
 pub mod processes;
 pub mod standing;
+pub mod unwind;
 
 pub use log::KernelLog;

@@ -25,6 +25,7 @@ mod scope;
 mod separate;
 mod table;
 mod unit;
+mod unwind;
 
 pub use demangle::{demangle, short_name, split_clone};
 pub use inlined::{Declaration, Inlined};
@@ -33,6 +34,7 @@ pub use lines::{Line, Lines};
 pub use module::{Detail, Mapping, Module};
 pub use scope::Scope;
 pub use table::{Function, SymbolTable};
+pub use unwind::UnwindTable;
 
 /// What is selected: a line or a function.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -11,7 +11,9 @@ use std::{
 
 use anyhow::{Context, Result};
 
-/// A stretch of a process's address space that can be executed and comes from a file.
+use super::vdso;
+
+/// A stretch of a process's address space that can be executed and comes from a file, or from the kernel (`[vdso]`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CodeMapping {
     /// First address.
@@ -111,7 +113,7 @@ pub fn status(pid: i32) -> Result<Option<Status>> {
     Ok(read(pid, "status")?.map(|text| Status::parse(&String::from_utf8_lossy(&text))))
 }
 
-/// The executable mappings that come from files, in order of address. Empty for a process that has ended
+/// The executable mappings that come from files or are the kernel's (`[vdso]`), in order of address. Empty for a process that has ended
 /// but was not waited for, and for kernel threads.
 ///
 /// # Errors
@@ -138,7 +140,8 @@ fn code_mapping(line: &[u8]) -> Option<CodeMapping> {
     let (major, minor) = word()?.split_once(':')?;
     let inode = word()?.parse().ok()?;
     let path = rest.trim_ascii_start();
-    if permissions.as_bytes().get(2) != Some(&b'x') || path.first() != Some(&b'/') {
+    let is_known = path.first() == Some(&b'/') || path == vdso::NAME.as_bytes();
+    if permissions.as_bytes().get(2) != Some(&b'x') || !is_known {
         return None;
     }
     let kept = path.strip_suffix(b" (deleted)");
