@@ -182,6 +182,12 @@ impl Row {
         (self.place >> 4) as u32
     }
 
+    /// Offset of the CFA.
+    #[must_use]
+    pub const fn cfa(self) -> i32 {
+        self.cfa
+    }
+
     /// Its [`kind`].
     #[must_use]
     #[inline(always)]
@@ -284,7 +290,7 @@ pub fn by_frame_pointer(frame: &Registers, stack: &impl Stack) -> Result<Registe
         return Err(Stop::Unknown);
     }
     let [bp, ip] = stack.pair(frame.bp).ok_or(Stop::Unreadable)?;
-    called(ip, frame.bp + 16, bp)
+    called(ip, frame.bp.wrapping_add(16), bp)
 }
 
 /// A caller, unless the return address is none: where a thread begins, the stack ends with a zero.

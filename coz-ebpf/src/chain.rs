@@ -14,7 +14,7 @@ use aya_ebpf::helpers::generated::bpf_loop;
 use coz_common::{
     abi::{PageKey, Stat},
     lookup::Search,
-    unwind::{AddressSpace, MAX_FRAMES, Registers, RowSearch, Stop},
+    unwind::{AddressSpace, MAX_FRAMES, Registers, RowSearch},
 };
 
 use crate::{
@@ -44,6 +44,9 @@ pub struct Walk {
     pub outcome: u32,
     /// Index of the first entry, or row, of the page that is searched.
     pub first: u32,
+    /// How many frames were left by their frame pointers.
+    pub by_frame_pointer: u32,
+    _pad: u32,
     /// The search for a line within its page.
     pub line: Search,
     /// The search for a row within its page.
@@ -55,12 +58,20 @@ pub struct Walk {
 /// What the steps are handed over: it must be on the stack, and stays as it is.
 #[repr(C)]
 pub struct Way {
-    /// This CPU's.
-    pub walk: *mut Walk,
+    walk: *mut Walk,
     space: *const AddressSpace,
     /// A line that is looked for among those that have counted.
     sought: u32,
     _pad: u32,
+}
+
+impl Way {
+    /// This CPU's walk.
+    #[inline(always)]
+    pub fn walk(&mut self) -> &mut Walk {
+        // SAFETY: this CPU's own element of a map; nothing interrupts a sample to take another.
+        unsafe { &mut *self.walk }
+    }
 }
 
 /// `Walk::outcome`: under way, or cut at [`MAX_FRAMES`].
@@ -100,19 +111,24 @@ pub fn attribute(sample: &Sample) -> bool {
     };
     let Some(walk) = WALK.get_ptr_mut(0) else { return false };
     let mut way = Way { walk, space, sought: 0, _pad: 0 };
-    // SAFETY: this CPU's own element; nothing interrupts a sample to take another.
-    let walk = unsafe { &mut *walk };
+    let walk = way.walk();
     walk.frame = sample.frame;
     walk.weight = sample.weight;
     walk.tgid = sample.tgid;
     walk.selected = sample.selected;
     walk.hit = 0;
     walk.found = 0;
+    walk.by_frame_pointer = 0;
     walk.outcome = UNDER_WAY;
     let callback: unsafe extern "C" fn(u32, *mut Way) -> i64 = visit_frame;
     // A plain loop would be verified frame by frame, each with every way through it: far too many paths.
     // SAFETY: the callback takes what is handed over here, which lives until the helper returns.
-    unsafe { bpf_loop(MAX_FRAMES, callback as *mut c_void, (&raw mut way).cast(), 0) };
+    let frames = unsafe { bpf_loop(MAX_FRAMES, callback as *mut c_void, (&raw mut way).cast(), 0) };
+    let walk = way.walk();
+    if frames > 1 {
+        count(Stat::Frames, frames as u64 - 1);
+        count(Stat::FramePointers, u64::from(walk.by_frame_pointer));
+    }
     if walk.found == 0 || is_inclusive() {
         match walk.outcome {
             ENDED if walk.found == 0 => count(Stat::OutOfScope, 1),
@@ -128,43 +144,37 @@ pub fn attribute(sample: &Sample) -> bool {
 #[inline(never)]
 unsafe extern "C" fn visit_frame(_: u32, way: *mut Way) -> i64 {
     // SAFETY: `attribute` hands over its own `Way`, with pointers into maps.
-    let (way, walk, space) = unsafe { (&mut *way, &mut *(*way).walk, &*(*way).space) };
-    let place = walk.frame.place();
+    let (way, space) = unsafe { (&mut *way, &*(*way).space) };
+    let place = way.walk().frame.place();
     let range = space.before(place);
     let Some(address) = range.relative(place) else {
-        unwind::want_mappings(walk.tgid);
-        return unwind::go_on(walk, unwind::by_frame_pointer(&walk.frame));
+        unwind::want_mappings(way.walk().tgid);
+        return unwind::go_on_by_frame_pointer(way.walk());
     };
     let module = range.module;
     if range.scope != 0 {
-        match lines::of(way, module, address) {
-            Found::Line(0) => {}
+        let found = match lines::of(way, module, address) {
+            Found::Line(0) => UNDER_WAY,
             Found::Line(line) => {
                 note(way, line);
-                if !is_inclusive() {
-                    walk.outcome = FOUND;
-                    return 1;
-                }
+                FOUND
             }
-            Found::Later => {
-                if !is_inclusive() {
-                    walk.outcome = LATER;
-                    return 1;
-                }
-            }
+            Found::Later => LATER,
+        };
+        if found != UNDER_WAY && !is_inclusive() {
+            way.walk().outcome = found;
+            return 1;
         }
     }
     let key = PageKey { module, page: (address >> 12) as u32 };
-    let Some(row) = unwind::row(way, &key, (address & 0xFFF) as u32) else {
-        unwind::want_rows(walk.tgid, &key);
-        walk.outcome = ASKED;
-        return 1;
-    };
-    let caller = match unwind::step(row, &walk.frame) {
-        Err(Stop::Unknown) => unwind::by_frame_pointer(&walk.frame),
-        caller => caller,
-    };
-    unwind::go_on(walk, caller)
+    match unwind::row(way, &key, (address & 0xFFF) as u32) {
+        Some(row) => unwind::go_on(way.walk(), row),
+        None => {
+            unwind::want_rows(way.walk().tgid, &key);
+            way.walk().outcome = ASKED;
+            1
+        }
+    }
 }
 
 /// A line of the chain is found: counts it.
@@ -173,8 +183,7 @@ fn note(way: &mut Way, line: u32) {
     if is_inclusive() && !is_new(way, line) {
         return;
     }
-    // SAFETY: as in `visit_frame`.
-    let walk = unsafe { &mut *way.walk };
+    let walk = way.walk();
     walk.found = walk.found.wrapping_add(1);
     walk.hit |= u32::from(line == walk.selected);
     let Some(counts) = LINE_COUNTS.get_ptr_mut(line) else { return };
@@ -189,13 +198,12 @@ fn note(way: &mut Way, line: u32) {
 /// remembered the outer ones do not count.
 #[inline(always)]
 fn is_new(way: &mut Way, line: u32) -> bool {
-    // SAFETY: as in `visit_frame`.
-    let walk = unsafe { &mut *way.walk };
     let mut search = Way { walk: way.walk, space: way.space, sought: line, _pad: 0 };
     let callback: unsafe extern "C" fn(u32, *mut Way) -> i64 = compare;
     // SAFETY: as in `attribute`.
     let seen =
         unsafe { bpf_loop(MAX_LINES_OF_CHAIN as u32, callback as *mut c_void, (&raw mut search).cast(), 0) };
+    let walk = way.walk();
     let place = walk.found as usize;
     // All of them were compared, and the step after the last one has ended it.
     if seen != i64::from(walk.found) + 1 || place >= MAX_LINES_OF_CHAIN {

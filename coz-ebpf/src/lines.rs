@@ -24,28 +24,27 @@ pub enum Found {
 /// The line of a module-relative address.
 #[inline(always)]
 pub fn of(way: &mut Way, module: u32, address: u64) -> Found {
-    // SAFETY: this CPU's own.
-    let walk = unsafe { &mut *way.walk };
     let Some(slice) = PAGES.get_ptr(&PageKey { module, page: (address >> 12) as u32 }) else {
-        remember(module, address, walk.weight);
+        remember(module, address, way.walk().weight);
         return Found::Later;
     };
     // SAFETY: a pointer into the map; the controller never changes a slice that is in use.
     let (first, len) = unsafe { ((*slice).first, (*slice).len) };
+    let walk = way.walk();
     walk.first = first;
     walk.line = Search::new(len, (address & 0xFFF) as u32);
     let callback: unsafe extern "C" fn(u32, *mut Way) -> i64 = search_step;
     // A plain loop would be verified with every way through it.
     // SAFETY: the callback takes what is handed over here, which lives until the helper returns.
     unsafe { bpf_loop(SEARCH_STEPS, callback as *mut c_void, (&raw mut *way).cast(), 0) };
-    Found::Line(walk.line.line().0)
+    Found::Line(way.walk().line.line().0)
 }
 
 /// One step of the search within the entries of a page; 1 ends it.
 #[inline(never)]
 unsafe extern "C" fn search_step(_: u32, way: *mut Way) -> i64 {
     // SAFETY: `of` hands over the chain's `Way`.
-    let walk = unsafe { &mut *(*way).walk };
+    let walk = unsafe { (*way).walk() };
     let first = walk.first;
     i64::from(!walk.line.step(|index| LINES.get(first.wrapping_add(index)).copied()))
 }

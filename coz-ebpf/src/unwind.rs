@@ -75,34 +75,32 @@ impl Stack for Own {
     }
 }
 
-/// The caller's registers, by the row.
+/// On to the caller by the row, if there is one; 1 ends the walk.
 #[inline(always)]
-pub fn step(row: Row, frame: &Registers) -> Result<Registers, Stop> {
-    unwind::step(row, frame, &Own)
+pub fn go_on(walk: &mut Walk, row: Row) -> i64 {
+    match unwind::step(row, &walk.frame, &Own) {
+        Err(Stop::Unknown) => go_on_by_frame_pointer(walk),
+        caller => go_to(walk, caller),
+    }
 }
 
-/// The caller's registers, where there is no row.
+/// On to the caller, where there is no row.
 #[inline(always)]
-pub fn by_frame_pointer(frame: &Registers) -> Result<Registers, Stop> {
-    count(Stat::FramePointers, 1);
-    unwind::by_frame_pointer(frame, &Own)
+pub fn go_on_by_frame_pointer(walk: &mut Walk) -> i64 {
+    walk.by_frame_pointer = walk.by_frame_pointer.wrapping_add(1);
+    let caller = unwind::by_frame_pointer(&walk.frame, &Own);
+    go_to(walk, caller)
 }
 
-/// On to the caller, if there is one; 1 ends the walk.
 #[inline(always)]
-pub fn go_on(walk: &mut Walk, caller: Result<Registers, Stop>) -> i64 {
+fn go_to(walk: &mut Walk, caller: Result<Registers, Stop>) -> i64 {
     match caller {
         Ok(caller) => {
-            count(Stat::Frames, 1);
             walk.frame = caller;
             0
         }
-        Err(Stop::End) => {
-            walk.outcome = ENDED;
-            1
-        }
-        Err(_) => {
-            walk.outcome = CUT;
+        Err(stop) => {
+            walk.outcome = if stop == Stop::End { ENDED } else { CUT };
             1
         }
     }
@@ -114,21 +112,20 @@ pub fn row(way: &mut Way, key: &PageKey, offset: u32) -> Option<Row> {
     let slice = ROW_PAGES.get_ptr(key)?;
     // SAFETY: a pointer into the map; the controller never changes a slice that is in use.
     let (first, len) = unsafe { ((*slice).first, (*slice).len) };
-    // SAFETY: this CPU's own.
-    let walk = unsafe { &mut *way.walk };
+    let walk = way.walk();
     walk.first = first;
     walk.row = RowSearch::new(len, offset);
     let callback: unsafe extern "C" fn(u32, *mut Way) -> i64 = search_step;
     // SAFETY: the callback takes what is handed over here, which lives until the helper returns.
     unsafe { bpf_loop(SEARCH_STEPS, callback as *mut c_void, (&raw mut *way).cast(), 0) };
-    Some(walk.row.row())
+    Some(way.walk().row.row())
 }
 
 /// One step of the search within the rows of a page; 1 ends it.
 #[inline(never)]
 unsafe extern "C" fn search_step(_: u32, way: *mut Way) -> i64 {
     // SAFETY: `row` hands over the chain's `Way`.
-    let walk = unsafe { &mut *(*way).walk };
+    let walk = unsafe { (*way).walk() };
     let first = walk.first;
     i64::from(!walk.row.step(|index| ROWS.get(first.wrapping_add(index)).copied()))
 }

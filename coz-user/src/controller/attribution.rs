@@ -167,11 +167,11 @@ impl Attribution {
 
     /// Has a page looked up that nobody has asked for yet; what waits for it.
     fn ask(&mut self, key: PageKey) -> &mut Vec<(u64, LineCount)> {
-        if !self.waiting.contains_key(&key) {
-            if let Some(module) = self.module(key.module) {
-                // The thread is gone only if it could not be started.
-                let _ = self.jobs.send((Arc::clone(module), key));
-            }
+        if !self.waiting.contains_key(&key)
+            && let Some(module) = self.module(key.module)
+        {
+            // The thread is gone only if it could not be started.
+            let _ = self.jobs.send((Arc::clone(module), key));
         }
         self.waiting.entry(key).or_default()
     }

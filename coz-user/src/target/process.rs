@@ -268,9 +268,15 @@ mod tests {
     }
 
     #[test]
+    fn the_kernels_own_code_is_in_no_file() {
+        let vdso = code_mapping(b"7fff0000-7fff1000 r-xp 00000000 00:00 0   [vdso]").unwrap();
+        assert_eq!((vdso.path.as_path(), vdso.inode), (Path::new(vdso::NAME), 0));
+    }
+
+    #[test]
     fn what_is_not_code_from_a_file_is_left_out() {
         assert_eq!(code_mapping(b"1000-2000 r--p 0 00:01 7 /lib/a.so"), None);
-        assert_eq!(code_mapping(b"7fff0000-7fff1000 r-xp 00000000 00:00 0   [vdso]"), None);
+        assert_eq!(code_mapping(b"7fff0000-7fff1000 r-xp 00000000 00:00 0   [vsyscall]"), None);
         assert_eq!(code_mapping(b"1000-2000 r-xp 00000000 00:00 0 "), None);
         for broken in
             [&b""[..], b"x", b"1000 r-xp", b"1000-2000 r-xp 0 0001 7 /a", b"z-2000 r-xp 0 00:01 7 /a"]

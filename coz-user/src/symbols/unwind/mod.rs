@@ -51,15 +51,23 @@ impl UnwindTable {
         let bytes = |name| elf.section(&object, name).unwrap_or_default();
         let frames = bytes(".eh_frame");
         if frames.is_empty() {
-            let frames = bytes(".debug_frame");
-            let descriptions = Descriptions::listed(&DebugFrame::new(&frames, LittleEndian), &bases);
-            return Some(Self { descriptions, frames, bases, is_debug: true });
+            return Some(Self::of_debug_frame(bytes(".debug_frame")));
         }
-        let header = bytes(".eh_frame_hdr");
         let at = (address(".eh_frame_hdr"), address(".eh_frame"));
+        Some(Self::of_eh_frame(frames, bytes(".eh_frame_hdr"), at, bases))
+    }
+
+    /// `at`: the addresses of the header, and of the section itself.
+    fn of_eh_frame(frames: SectionBytes, header: SectionBytes, at: (u64, u64), bases: BaseAddresses) -> Self {
         let descriptions = Descriptions::indexed(header, at)
             .unwrap_or_else(|| Descriptions::listed(&EhFrame::new(&frames, LittleEndian), &bases));
-        Some(Self { descriptions, frames, bases, is_debug: false })
+        Self { descriptions, frames, bases, is_debug: false }
+    }
+
+    fn of_debug_frame(frames: SectionBytes) -> Self {
+        let bases = BaseAddresses::default();
+        let descriptions = Descriptions::listed(&DebugFrame::new(&frames, LittleEndian), &bases);
+        Self { descriptions, frames, bases, is_debug: true }
     }
 
     /// The rows for the addresses from `page * 4096` on: sorted, the first starts at 0.
