@@ -35,8 +35,6 @@ pub const MAX_LINES: u32 = 1 << 18;
 pub const MAX_ENTRIES: u32 = 1 << 20;
 /// How many pages of code can be in the line table.
 pub const MAX_PAGES: u32 = 1 << 16;
-/// How many executable mappings one process can have in scope.
-pub const MAX_RANGES: usize = 16;
 
 /// `Control::state`: nothing runs, nobody owes.
 pub const STATE_IDLE: u32 = 0;
@@ -288,34 +286,16 @@ pub struct LineCount {
     pub weight_ns: u64,
 }
 
-/// An executable mapping of a module in scope, in one process.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Range {
-    /// First address; 0 and `end` 0 where unused.
-    pub start: u64,
-    /// One past the last address.
-    pub end: u64,
-    /// Subtract this from an address to get the module-relative one (ELF virtual address).
-    pub bias: u64,
-    /// The controller's number of the module, from 1 on.
-    pub module: u32,
-    /// Explicit padding.
-    pub _pad: u32,
-}
-
 /// What the kernel must know of a process; inherited at fork, emptied at exec.
 #[repr(C)]
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Process {
     /// Address of the shim's handler; 0 = none: send no signal.
     pub handler: u64,
     /// Number of seccomp filters when the shim registered; more now = send no signal.
     pub seccomp_filters: u32,
-    /// How many of `ranges` are in use.
-    pub range_count: u32,
-    /// Mappings in scope.
-    pub ranges: [Range; MAX_RANGES],
+    /// Number of its address space (`crate::unwind::AddressSpace`); 0 = not known.
+    pub space: u32,
 }
 
 /// `Event::kind`: a thread or process of the profiled set was born; `tid` is the child, `other` its parent.
@@ -446,7 +426,7 @@ pub enum Stat {
     OutOfScope,
     /// Of these, taken in the kernel.
     InKernel,
-    /// Of these, whose call chain could not be read.
+    /// Of these, whose call chain could not be followed at all: the process's mappings are not known.
     NoStack,
     /// Of these, on pages that were not in the line table yet.
     Pending,
@@ -490,6 +470,16 @@ pub enum Stat {
     ForeignVisits,
     /// A thread ran that had not been seen to get its CPU, or got one without having been seen to lose it.
     SwitchesMissed,
+    /// Samples for no line whose call chain could not be followed to its end.
+    ChainCut,
+    /// Samples for no line whose call chain led to a page without rows yet.
+    ChainPending,
+    /// Frames that were left for their callers.
+    Frames,
+    /// Of these, by their frame pointers, for want of rows.
+    FramePointers,
+    /// Requests for rows or mappings that found no place.
+    WantedLost,
 }
 
 impl Stat {
@@ -520,11 +510,16 @@ impl Stat {
         Self::ReadFailed,
         Self::ForeignVisits,
         Self::SwitchesMissed,
+        Self::ChainCut,
+        Self::ChainPending,
+        Self::Frames,
+        Self::FramePointers,
+        Self::WantedLost,
     ];
 }
 
 /// Number of [`Stat`]s.
-pub const STAT_COUNT: u32 = Stat::SwitchesMissed as u32 + 1;
+pub const STAT_COUNT: u32 = Stat::WantedLost as u32 + 1;
 
 const _: () = assert!(size_of::<Control>() == 4096 && align_of::<Control>() == 8);
 const _: () = assert!(offset_of!(Control, threshold_ns) == 24);
@@ -534,8 +529,7 @@ const _: () = assert!(size_of::<TargetSlot>() == 64);
 const _: () = assert!(size_of::<CounterSlot>() == 128 && offset_of!(CounterSlot, count) == 8);
 const _: () = assert!(size_of::<LineEntry>() == 8 && size_of::<PageKey>() == 8);
 const _: () = assert!(size_of::<PageSlice>() == 8 && size_of::<PendingKey>() == 16);
-const _: () = assert!(size_of::<LineCount>() == 16 && size_of::<Range>() == 32);
-const _: () = assert!(size_of::<Process>() == 16 + MAX_RANGES * 32);
+const _: () = assert!(size_of::<LineCount>() == 16 && size_of::<Process>() == 16);
 const _: () = assert!(size_of::<Offsets>() == 64);
 const _: () = assert!(size_of::<Event>() == 24 && size_of::<Hello>() == 16 && size_of::<Welcome>() == 16);
 const _: () = assert!(MAX_SLOTS.is_power_of_two() && SLOT_PROBES < MAX_SLOTS);

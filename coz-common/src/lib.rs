@@ -1,5 +1,5 @@
 //! What the kernel side, the shim, the controller and the simulator share: the structs that cross a
-//! boundary, the rules of the virtual clock, the search from an address to its line. Pure, without `std`.
+//! boundary, the rules of the virtual clock, the search from an address to its line, from a frame to its caller. Pure, without `std`.
 #![cfg_attr(not(test), no_std)]
 
 pub mod abi;
@@ -11,3 +11,4 @@ pub mod point;
 pub mod slot;
 pub mod stretch;
 pub mod units;
+pub mod unwind;

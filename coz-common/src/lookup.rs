@@ -3,7 +3,7 @@
 //! The table is cut into 4 KiB pages of a module's own address space. A page's entries are sorted by
 //! where they start and the first starts at 0, so every offset lies in exactly one of them.
 
-use crate::abi::{LineEntry, Range};
+use crate::abi::LineEntry;
 use crate::units::LineId;
 
 /// Bytes of code that one page of the line table covers.
@@ -18,13 +18,6 @@ pub const SEARCH_STEPS: u32 = 13;
 #[inline(always)]
 pub const fn page_of(address: u64) -> (u32, u32) {
     ((address / PAGE_SIZE) as u32, (address % PAGE_SIZE) as u32)
-}
-
-/// The address within its module (ELF virtual address) of `ip`; `None` where `ip` is outside `range`.
-#[must_use]
-#[inline(always)]
-pub const fn module_relative(ip: u64, range: &Range) -> Option<u64> {
-    if range.start <= ip && ip < range.end { Some(ip.wrapping_sub(range.bias)) } else { None }
 }
 
 /// A search under way: for the last entry that starts at or before an offset. One [`Search::step`] at a time, so
@@ -146,21 +139,5 @@ mod tests {
     fn a_page_without_entries_has_no_lines() {
         assert_eq!(line_at(0, 12, |_| None), LineId::NONE);
         assert_eq!(line_at(5, 12, |_| None), LineId::NONE, "an unreadable entry is no line");
-    }
-
-    #[test]
-    fn a_range_contains_its_start_and_not_its_end() {
-        let range = Range { start: 0x5000, end: 0x6000, bias: 0x4000, module: 1, _pad: 0 };
-        assert_eq!(module_relative(0x5000, &range), Some(0x1000));
-        assert_eq!(module_relative(0x5fff, &range), Some(0x1fff));
-        assert_eq!(module_relative(0x6000, &range), None);
-        assert_eq!(module_relative(0x4fff, &range), None);
-    }
-
-    #[test]
-    fn a_module_linked_above_where_it_is_mapped_has_a_negative_bias() {
-        let range =
-            Range { start: 0x1000, end: 0x2000, bias: 0x1000u64.wrapping_sub(0x40_0000), module: 1, _pad: 0 };
-        assert_eq!(module_relative(0x1234, &range), Some(0x40_0234));
     }
 }

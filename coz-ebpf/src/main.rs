@@ -3,6 +3,8 @@
 #![cfg_attr(target_arch = "bpf", no_std, no_main, feature(core_intrinsics), allow(internal_features))]
 
 #[cfg(target_arch = "bpf")]
+mod chain;
+#[cfg(target_arch = "bpf")]
 mod interrupts;
 #[cfg(target_arch = "bpf")]
 mod kernel;
@@ -28,6 +30,8 @@ mod signal;
 mod spin;
 #[cfg(target_arch = "bpf")]
 mod thread;
+#[cfg(target_arch = "bpf")]
+mod unwind;
 
 /// On the host there is nothing to run: the crate exists there for `cargo check` only.
 #[cfg(not(target_arch = "bpf"))]

@@ -9,17 +9,17 @@ use coz_common::abi::{
     MAX_PAGES, MAX_POINTS, MAX_SLOTS, Offsets, PageKey, PageSlice, PendingKey, Process, STAT_COUNT, Stat,
     TargetSlot,
 };
-use coz_common::clock::CpuClock;
-use coz_common::latency::{LatencyCounts, MAX_LATENCIES, MAX_OPEN, Open, OpenKey};
-use coz_common::point::{LastTick, Level, LevelSum, MAX_LEVELS, MAX_SYSCALLS, SYSCALL_POINTS};
+use coz_common::{
+    clock::CpuClock,
+    latency::{LatencyCounts, MAX_LATENCIES, MAX_OPEN, Open, OpenKey},
+    point::{LastTick, Level, LevelSum, MAX_LEVELS, MAX_SYSCALLS, SYSCALL_POINTS},
+    unwind::{AddressSpace, MAX_ROW_PAGES, MAX_ROWS, MAX_SPACES, MAX_WANTED, Row, Wanted},
+};
 
 /// Pages that user space maps.
 const MMAPABLE: u32 = 1024;
 /// Entries are allocated when they are made: only user space makes them.
 const NO_PREALLOC: u32 = 1;
-/// Frames of a call chain that are looked at. Deeper ones are cut, as by perf (its default is 127).
-pub const MAX_FRAMES: usize = 64;
-
 /// Offsets in the kernel's structs; set at load.
 #[unsafe(no_mangle)]
 static OFFSETS: Offsets = Offsets {
@@ -40,6 +40,17 @@ static OFFSETS: Offsets = Offsets {
     upid_ns: 0,
     pid_namespace_inum: 0,
 };
+
+/// 1: a sample counts for every line in scope of its call chain; 0: for the innermost. Set at load.
+#[unsafe(no_mangle)]
+static INCLUSIVE: u32 = 0;
+
+/// Whether a sample counts for every line in scope of its call chain.
+#[inline(always)]
+pub fn is_inclusive() -> bool {
+    // SAFETY: as below. The verifier knows the value, and leaves out what is not used.
+    unsafe { core::ptr::read_volatile(&raw const INCLUSIVE) != 0 }
+}
 
 /// The offsets that the controller has found.
 #[inline(always)]
@@ -115,9 +126,21 @@ pub static STATS: PerCpuArray<u64> = PerCpuArray::with_max_entries(STAT_COUNT, 0
 /// Births, execs, deaths: rare.
 #[map]
 pub static EVENTS: RingBuf = RingBuf::with_byte_size(256 * 1024, 0);
-/// Where a sample's call chain is put: too large for the stack of a BPF program.
+/// The call chain of the sample that is looked at.
 #[map]
-pub static CHAIN: PerCpuArray<[u64; MAX_FRAMES]> = PerCpuArray::with_max_entries(1, 0);
+pub static WALK: PerCpuArray<crate::chain::Walk> = PerCpuArray::with_max_entries(1, 0);
+/// Where the code of processes is: made by the controller, named by `PROCESSES`, shared by children.
+#[map]
+pub static SPACES: HashMap<u32, AddressSpace> = HashMap::with_max_entries(MAX_SPACES, NO_PREALLOC);
+/// Pages of code whose rows are known.
+#[map]
+pub static ROW_PAGES: HashMap<PageKey, PageSlice> = HashMap::with_max_entries(MAX_ROW_PAGES, NO_PREALLOC);
+/// The rows of these pages: 8 MiB, enough for 7,000 dense pages.
+#[map]
+pub static ROWS: Array<Row> = Array::with_max_entries(MAX_ROWS, 0);
+/// What the controller has been asked for, and when.
+#[map]
+pub static WANTED: HashMap<Wanted, u64> = HashMap::with_max_entries(MAX_WANTED, 0);
 /// Interrupt depth.
 #[map]
 pub static INTERRUPTS: PerCpuArray<crate::interrupts::Interrupts> = PerCpuArray::with_max_entries(1, 0);

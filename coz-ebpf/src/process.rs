@@ -96,7 +96,7 @@ pub fn try_exec(task: Task, old_tid: u32) -> Option<()> {
         // SAFETY: a pointer into the map; this process has one thread now.
         unsafe {
             (*process).handler = 0;
-            (*process).range_count = 0;
+            (*process).space = 0;
         }
     }
     tell(EVENT_EXEC, tgid, tid, old_tid);

@@ -1,9 +1,6 @@
 //! A sample: which line, whose debt.
 
-use core::intrinsics::{AtomicOrdering, atomic_xadd};
-
 use aya_ebpf::{
-    EbpfContext,
     helpers::{bpf_get_current_pid_tgid, bpf_ktime_get_ns},
     programs::PerfEventContext,
 };
@@ -14,15 +11,10 @@ use coz_common::{
 };
 
 use crate::{
-    lines,
-    maps::{LINE_COUNTS, PROCESSES, control, count},
-    signal, spin, thread,
+    chain::{self, Sample},
+    maps::{PROCESSES, control, count},
+    signal, spin, thread, unwind,
 };
-
-/// Word of the interrupted registers that holds the code segment (x86-64 `struct pt_regs`).
-const CS: usize = 17;
-/// Word that holds the instruction pointer.
-const IP: usize = 16;
 
 /// The clock of this CPU ticks.
 #[inline(always)]
@@ -39,30 +31,29 @@ pub fn try_sample(ctx: &PerfEventContext) -> Option<()> {
         return None;
     }
     count(Stat::Samples, 1);
-    let registers = ctx.as_ptr().cast::<u64>();
-    // SAFETY: a perf event's context begins with the interrupted registers.
-    let (user_mode, ip) = unsafe { (*registers.add(CS) & 3 == 3, *registers.add(IP)) };
+    let user_mode = unwind::is_user_mode(ctx);
     if !user_mode {
         count(Stat::InKernel, 1);
     }
     let weight = clock::take_sample_weight(thread.slot, &experiment, now);
+    let tgid = (both >> 32) as u32;
     // SAFETY: a pointer into the map; the controller replaces entries as a whole.
-    let process = unsafe { &*PROCESSES.get_ptr((both >> 32) as u32)? };
-    let line = lines::of_chain(ctx, process, weight);
-    if line != 0
-        && let Some(counts) = LINE_COUNTS.get_ptr_mut(line)
-    {
-        // SAFETY: words of a map that every CPU adds to: one instruction each.
-        unsafe {
-            atomic_xadd::<u64, u64, { AtomicOrdering::Relaxed }>(&raw mut (*counts).samples, 1);
-            atomic_xadd::<u64, u64, { AtomicOrdering::Relaxed }>(&raw mut (*counts).weight_ns, weight);
-        }
-    }
+    let process = unsafe { &*PROCESSES.get_ptr(tgid)? };
+    let frame = unwind::innermost(ctx, user_mode);
+    let hit = match frame {
+        Some(frame) => chain::attribute(&Sample {
+            frame,
+            tgid,
+            space: process.space,
+            weight,
+            selected: control.selected,
+        }),
+        None => false,
+    };
     if !experiment.running {
         return None;
     }
-    let hit = line != 0 && line == control.selected;
-    let spins = user_mode && spin::at_pause(ip);
+    let spins = user_mode && frame.is_some_and(|frame| spin::at_pause(frame.ip));
     let waits = thread::meet(both as u32, hit, spins, now, experiment.period_ns);
     thread.slot.spinning.observe(waits, weight, experiment.period_ns);
     stretch::observe(thread.slot, hit, weight, &experiment);

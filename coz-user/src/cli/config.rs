@@ -49,6 +49,8 @@ pub struct RunConfig {
     pub rate: Option<u32>,
     /// What is sped up.
     pub granularity: Granularity,
+    /// A sample counts for every line in scope of its call chain, not for the innermost only.
+    pub inclusive: bool,
     /// Globs of source files in scope, `!GLOB` excludes; empty: the main executable's own sources.
     pub scope_source: Vec<String>,
     /// Globs of binaries in scope, `!GLOB` excludes; empty: the main executable.

@@ -9,11 +9,10 @@ use super::exit::Exit;
 const COMMANDS: [&str; 3] = ["attach", "diff", "view"];
 
 /// Options: the command, the argument's name in [`super::args`], what the user calls it.
-const OPTIONS: [(&str, &str, &str); 6] = [
+const OPTIONS: [(&str, &str, &str); 5] = [
     ("run", "runs", "--runs"),
     ("run", "live", "--live"),
     ("run", "max_overhead", "--max-overhead"),
-    ("run", "inclusive", "--inclusive"),
     ("report", "html", "--html"),
     ("report", "folded", "--folded"),
 ];

@@ -199,7 +199,6 @@ fn what_is_not_built_says_so() {
         &["run", "--live", "p"],
         &["run", "--live=8080", "p"],
         &["run", "--max-overhead", "5", "p"],
-        &["run", "--inclusive", "p"],
         &["run", "--end-to-end", "--runs", "3", "p"],
     ] {
         let (code, text) = refused(words);
@@ -207,7 +206,8 @@ fn what_is_not_built_says_so() {
         assert!(text.ends_with("is not in this version yet"), "{words:?}: {text}");
     }
     assert!(run(&["--end-to-end", "p"]).end_to_end);
-    assert!(!run(&["--inclusive", "--self", "p"]).program.is_empty(), "the later of the two holds");
+    assert!(!run(&["p"]).inclusive && run(&["--inclusive", "p"]).inclusive);
+    assert!(!run(&["--inclusive", "--self", "p"]).inclusive, "the later of the two holds");
 }
 
 #[test]

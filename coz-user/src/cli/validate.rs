@@ -72,6 +72,7 @@ fn run(args: RunArgs, talk: Talk) -> Result<RunConfig, Exit> {
         seed: m.seed,
         rate: m.rate,
         granularity,
+        inclusive: m.inclusive,
         scope_source: m.scope_source,
         scope_binary: m.scope_binary,
         debug_dirs: m.debug_dirs,

@@ -1,24 +1,26 @@
-//! From sampled addresses to lines: the modules in scope, and a thread that reads their debug information, so that
+//! From sampled addresses to lines: the modules, and a thread that reads their debug information, so that
 //! neither the target nor an experiment ever waits for it.
 
 use std::{
     collections::HashMap,
-    path::Path,
+    os::fd::AsRawFd,
+    path::{Path, PathBuf},
     sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc},
     thread,
 };
 
 use anyhow::Result;
 use coz_common::{
-    abi::{LineCount, LineEntry, MAX_RANGES, PageKey, PendingKey, Range},
+    abi::{LineCount, LineEntry, PageKey, PendingKey},
     lookup,
     units::LineId,
+    unwind::{MAX_RANGES, Range},
 };
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use crate::{
     symbols::{Granularity, Lines, Mapping, Module, Scope},
-    target::process::CodeMapping,
+    target::{process::CodeMapping, vdso},
 };
 
 /// A page of code whose lines are known now.
@@ -30,12 +32,19 @@ pub struct ResolvedPage {
     pub entries: Vec<LineEntry>,
 }
 
+/// A module that some process has mapped.
+struct Known {
+    module: Arc<Module>,
+    /// Whether lines of it are in scope, in any process.
+    in_scope: bool,
+}
+
 /// Modules, lines, and what is still being looked up.
 pub struct Attribution {
     scope: Scope,
-    debug_dirs: Vec<std::path::PathBuf>,
+    debug_dirs: Vec<PathBuf>,
     lines: Arc<Mutex<Lines>>,
-    modules: Vec<Arc<Module>>,
+    modules: Vec<Known>,
     by_file: HashMap<((u32, u32), u64), Option<u32>>,
     /// Addresses whose page has been asked for.
     waiting: HashMap<PageKey, Vec<(u64, LineCount)>>,
@@ -49,7 +58,7 @@ impl Attribution {
     #[must_use]
     pub fn new(
         scope: Scope,
-        debug_dirs: Vec<std::path::PathBuf>,
+        debug_dirs: Vec<PathBuf>,
         granularity: Granularity,
     ) -> (Self, UnboundedReceiver<ResolvedPage>) {
         let lines = Arc::new(Mutex::new(Lines::new()));
@@ -78,10 +87,15 @@ impl Attribution {
         self.lines.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Modules in scope, in the order of their numbers (from 1 on).
+    /// Modules in scope, in the order of their numbers.
+    pub fn modules(&self) -> impl Iterator<Item = &Arc<Module>> {
+        self.modules.iter().filter(|known| known.in_scope).map(|known| &known.module)
+    }
+
+    /// The module of a number.
     #[must_use]
-    pub fn modules(&self) -> &[Arc<Module>] {
-        &self.modules
+    pub fn module(&self, number: u32) -> Option<&Arc<Module>> {
+        self.modules.get((number as usize).checked_sub(1)?).map(|known| &known.module)
     }
 
     /// The main program: its sources are the default scope.
@@ -90,46 +104,55 @@ impl Attribution {
     /// Where the file can not be read as an ELF program.
     pub fn main_module(&mut self, path: &Path, device: (u32, u32), inode: u64) -> Result<Arc<Module>> {
         let module = Arc::new(Module::open(path, &self.scope, &self.debug_dirs)?);
-        let number = self.scope.binary(path, true).then(|| self.add(Arc::clone(&module)));
-        self.by_file.insert((device, inode), number);
+        let number = self.add(Arc::clone(&module));
+        self.by_file.insert((device, inode), Some(number));
+        self.modules[number as usize - 1].in_scope = self.scope.binary(path, true);
         Ok(module)
     }
 
     fn add(&mut self, module: Arc<Module>) -> u32 {
-        self.modules.push(module);
+        self.modules.push(Known { module, in_scope: false });
         self.modules.len() as u32
     }
 
-    /// The mappings in scope of a process, for the kernel. At most [`MAX_RANGES`]; the second value counts what
-    /// did not fit.
-    pub fn ranges(&mut self, mappings: &[CodeMapping], main: Option<&Path>) -> (Vec<Range>, usize) {
+    /// The executable mappings of a process, for the kernel, by address. At most [`MAX_RANGES`]; the second value counts
+    /// what did not fit.
+    pub fn ranges(&mut self, pid: u32, mappings: &[CodeMapping], main: Option<&Path>) -> (Vec<Range>, usize) {
         let mut ranges = Vec::new();
         for mapping in mappings {
-            let Some(number) = self.module_of(mapping, main) else { continue };
-            let module = &self.modules[number as usize - 1];
+            let Some(module) = self.module_of(pid, mapping) else { continue };
+            let known = &mut self.modules[module as usize - 1];
             let place = Mapping { start: mapping.start, end: mapping.end, file_offset: mapping.offset };
-            let Some(bias) = module.load_bias(&[place]) else { continue };
-            ranges.push(Range { start: mapping.start, end: mapping.end, bias, module: number, _pad: 0 });
+            let Some(bias) = known.module.load_bias(&[place]) else { continue };
+            // What is a library here can be the main program of a later exec.
+            let is_main = main == Some(mapping.path.as_path());
+            let in_scope = !mapping.deleted && self.scope.binary(&mapping.path, is_main);
+            known.in_scope |= in_scope;
+            let scope = u32::from(in_scope);
+            ranges.push(Range { start: mapping.start, end: mapping.end, bias, module, scope });
         }
+        ranges.sort_unstable_by_key(|range| range.start);
         let left_out = ranges.len().saturating_sub(MAX_RANGES);
         ranges.truncate(MAX_RANGES);
         (ranges, left_out)
     }
 
-    fn module_of(&mut self, mapping: &CodeMapping, main: Option<&Path>) -> Option<u32> {
+    fn module_of(&mut self, pid: u32, mapping: &CodeMapping) -> Option<u32> {
         let file = (mapping.device, mapping.inode);
-        let is_main = main == Some(mapping.path.as_path());
-        match self.by_file.get(&file) {
-            Some(&Some(number)) => return Some(number),
-            // What was left out as a library can be the main program of a later exec.
-            Some(None) if !is_main => return None,
-            _ => {}
+        if let Some(known) = self.by_file.get(&file) {
+            return *known;
         }
-        let wanted = !mapping.deleted && self.scope.binary(&mapping.path, is_main);
-        let number = wanted
-            .then(|| Module::open(&mapping.path, &self.scope, &self.debug_dirs).ok())
-            .flatten()
-            .map(|module| self.add(Arc::new(module)));
+        let open = |path: &Path| Module::open(path, &self.scope, &self.debug_dirs).ok();
+        let module = if mapping.path == Path::new(vdso::NAME) {
+            vdso::file()
+                .ok()
+                .and_then(|file| open(&PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()))))
+        } else if mapping.deleted {
+            open(&PathBuf::from(format!("/proc/{pid}/map_files/{:x}-{:x}", mapping.start, mapping.end)))
+        } else {
+            open(&mapping.path)
+        };
+        let number = module.map(|module| self.add(Arc::new(module)));
         self.by_file.insert(file, number);
         number
     }
@@ -144,19 +167,20 @@ impl Attribution {
 
     /// Has a page looked up that nobody has asked for yet; what waits for it.
     fn ask(&mut self, key: PageKey) -> &mut Vec<(u64, LineCount)> {
-        if !self.waiting.contains_key(&key) {
-            let module = (key.module as usize).checked_sub(1).and_then(|index| self.modules.get(index));
-            if let Some(module) = module {
-                // The thread is gone only if it could not be started.
-                let _ = self.jobs.send((Arc::clone(module), key));
-            }
+        if !self.waiting.contains_key(&key)
+            && let Some(module) = self.module(key.module)
+        {
+            // The thread is gone only if it could not be started.
+            let _ = self.jobs.send((Arc::clone(module), key));
         }
         self.waiting.entry(key).or_default()
     }
 
     /// Has the pages of these addresses of a module looked up before any sample falls on them.
     pub fn look_ahead(&mut self, module: &Arc<Module>, addresses: &[u64]) {
-        let Some(index) = self.modules.iter().position(|known| Arc::ptr_eq(known, module)) else { return };
+        let Some(index) = self.modules.iter().position(|known| Arc::ptr_eq(&known.module, module)) else {
+            return;
+        };
         for address in addresses {
             self.ask(PageKey { module: index as u32 + 1, page: (address >> 12) as u32 });
         }

@@ -98,7 +98,7 @@ pub fn snapshot(
         selected: Counts::total(kernel, attribution, line),
         set: SetTotals {
             samples: stats.get(Stat::Samples),
-            lost_samples: stats.get(Stat::PendingLost) + stats.get(Stat::NoStack),
+            lost_samples: stats.lost(),
             signals_sent: stats.get(Stat::SignalsSent),
             signals_failed: stats.get(Stat::SignalsFailed),
             cpu: Nanos(stats.get(Stat::CpuNs)),

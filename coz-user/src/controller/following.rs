@@ -1,9 +1,20 @@
 //! What the kernel and the symbols tell during a run: processes that appear, code that they map, lines that become known.
 
-use coz_common::abi::{EVENT_EXEC, EVENT_EXIT, Event as KernelEvent, MAX_RANGES, Process, Range};
+use anyhow::Result;
+use coz_common::{
+    abi::{EVENT_EXEC, EVENT_EXIT, Event as KernelEvent, PageKey, Process},
+    unwind::{EVENT_WANTED, Range, Wanted},
+};
 
-use super::{attribution::ResolvedPage, fixed, registrar::Registered, session::Session, setup};
-use crate::{experiment::machine::Event, target::process};
+use super::{
+    attribution::ResolvedPage,
+    fixed,
+    registrar::Registered,
+    session::Session,
+    setup::{self, Ready},
+    unwinding::Rows,
+};
+use crate::{experiment::machine::Event, kernel::control::now, target::process};
 
 impl Session {
     pub(super) fn registered(&mut self, registered: Registered) {
@@ -18,28 +29,81 @@ impl Session {
         });
     }
 
-    /// Tells the kernel where a process's code is, and what else has become known of it.
-    fn describe(&mut self, pid: u32, change: impl FnOnce(&mut Process)) {
-        let Ok(Some(mappings)) = process::code_mappings(pid as i32) else { return };
+    /// Tells the kernel where a process's code is, and what else has become known of it. Whether that is news.
+    fn describe(&mut self, pid: u32, change: impl FnOnce(&mut Process)) -> bool {
+        let Ok(Some(mappings)) = process::code_mappings(pid as i32) else { return false };
+        // It has ended.
+        if mappings.is_empty() {
+            return false;
+        }
         let main = setup::executable(pid);
-        let (ranges, left_out) = self.ready.attribution.ranges(&mappings, main.as_deref());
+        let (ranges, left_out) = self.ready.attribution.ranges(pid, &mappings, main.as_deref());
         if left_out > 0 {
             self.ready.notices.push(format!(
-                "process {pid} has {left_out} more mappings in scope than this version can follow; narrow \
-                 --scope-binary"
+                "process {pid} has {left_out} more executable mappings than this version can follow: samples there count \
+                 for no line"
             ));
         }
-        let mut process = self.ready.kernel.process(pid).ok().flatten().unwrap_or(Process {
-            handler: 0,
-            seccomp_filters: 0,
-            range_count: 0,
-            ranges: [Range::default(); MAX_RANGES],
-        });
-        process.range_count = ranges.len() as u32;
-        process.ranges[..ranges.len()].copy_from_slice(&ranges);
+        let known = self.ready.kernel.process(pid).ok().flatten();
+        let mut process = known.unwrap_or_default();
+        if let Some(number) = self.spaces.new_for(&process, &ranges) {
+            if let Err(error) = self.add_space(number, &ranges) {
+                self.ready.notices.push(format!("{error:#}"));
+                return false;
+            }
+            process.space = number;
+        }
         change(&mut process);
+        if known == Some(process) {
+            return false;
+        }
         if let Err(error) = self.ready.kernel.set_process(pid, &process) {
             self.ready.notices.push(format!("{error:#}"));
+        }
+        true
+    }
+
+    fn add_space(&mut self, number: u32, ranges: &[Range]) -> Result<()> {
+        if self.spaces.are_many() {
+            let gone = self.ready.kernel.sweep_spaces(number)?;
+            self.spaces.forget(&gone);
+        }
+        self.ready.kernel.add_space(number, ranges)
+    }
+
+    /// The kernel has met code that it does not know.
+    fn wanted(&mut self, event: &KernelEvent) {
+        match event.tid {
+            0 => {
+                let news = self.describe(event.tgid, |_| {});
+                self.spaces.looked_at(event.tgid, news, now());
+            }
+            module => {
+                if let Some(found) = self.ready.attribution.module(module) {
+                    self.ready.unwinding.ask(found, PageKey { module, page: event.other });
+                }
+            }
+        }
+    }
+
+    /// From time to time the kernel may ask again about code that could not be found.
+    pub(super) fn may_ask_again(&mut self) {
+        for wanted in self.spaces.due(now()) {
+            self.ready.kernel.may_ask_again(wanted);
+        }
+    }
+
+    /// A page's rows have come.
+    pub(super) fn rows_read(&mut self, read: &Rows) {
+        let Ready { kernel, unwinding, notices, .. } = &mut self.ready;
+        match kernel.add_rows(&mut unwinding.space, read.key, &read.rows) {
+            Ok(()) => kernel.may_ask_again(Wanted { module: read.key.module, what: read.key.page }),
+            // The request stays: it is not made again.
+            Err(error) if !unwinding.is_full => {
+                unwinding.is_full = true;
+                notices.push(format!("{error:#}"));
+            }
+            Err(_) => {}
         }
     }
 
@@ -56,8 +120,16 @@ impl Session {
             self.family.heard(&event);
             match event.kind {
                 // A handler that has registered since the exec stays.
-                EVENT_EXEC => self.describe(event.tgid, |_| {}),
-                EVENT_EXIT => self.ready.kernel.forget_process(event.tgid),
+                EVENT_EXEC => {
+                    self.describe(event.tgid, |_| {});
+                    self.spaces.looked_at(event.tgid, true, now());
+                }
+                EVENT_EXIT => {
+                    self.ready.kernel.forget_process(event.tgid);
+                    let open = self.spaces.ended(event.tgid);
+                    self.ready.kernel.may_ask_again(open);
+                }
+                EVENT_WANTED => self.wanted(&event),
                 _ => {}
             }
         }

@@ -72,13 +72,16 @@ pub struct Facts {
     pub notices: Vec<String>,
 }
 
+/// Share of samples with a broken call chain from which on it is said.
+const MANY_CUT: f64 = 0.02;
+
 /// What the report says about the run's health.
 #[must_use]
 pub fn health(stats: &Stats, facts: Facts) -> Health {
     let (cpu, waited) = (stats.get(Stat::CpuNs) as f64, stats.get(Stat::RunqueueNs) as f64);
     let runqueue_share = if cpu + waited > 0.0 { waited / (cpu + waited) } else { 0.0 };
     let samples = stats.get(Stat::Samples);
-    let lost = stats.get(Stat::PendingLost) + stats.get(Stat::NoStack);
+    let lost = stats.lost();
     // What the numbers below say by themselves, the report says; here is what only the kernel side's counters tell.
     let mut warnings = Vec::new();
     let held = stats.get(Stat::HeldBlocked) + stats.get(Stat::HeldSeccomp) + stats.get(Stat::HeldHandler);
@@ -95,6 +98,13 @@ pub fn health(stats: &Stats, facts: Facts) -> Health {
         warnings.push(format!(
             "{} threads were not followed: the table of threads was full",
             stats.get(Stat::SlotsFull)
+        ));
+    }
+    let cut = stats.get(Stat::ChainCut);
+    if cut as f64 > MANY_CUT * samples as f64 && samples > 0 {
+        warnings.push(format!(
+            "{cut} of {samples} samples count for no line because their call chains end in code that does not say where \
+             it was called from (made at run time, or assembly)"
         ));
     }
     if stats.get(Stat::PaidAbsurd) > 0 {

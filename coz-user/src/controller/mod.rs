@@ -19,8 +19,10 @@ mod registrar;
 mod session;
 mod setup;
 mod signals;
+mod spaces;
 mod spending;
 mod startup;
+mod unwinding;
 mod voice;
 
 pub use session::run;

@@ -17,6 +17,7 @@ use super::{
     recorder::Recorder,
     setup::{self, Ready},
     signals::Signals,
+    spaces::Spaces,
     spending::Spending,
     startup::startup,
     voice::Voice,
@@ -67,6 +68,7 @@ pub(super) struct Session {
     pub(super) recorder: Recorder<std::fs::File>,
     pub(super) counts: Counts,
     pub(super) space: TableSpace,
+    pub(super) spaces: Spaces,
     pub(super) family: Family,
     pub(super) voice: Voice,
     signals: Signals,
@@ -140,6 +142,7 @@ impl Session {
             recorder,
             counts: Counts::default(),
             space: TableSpace::default(),
+            spaces: Spaces::default(),
             family: Family::default(),
             voice,
             signals,
@@ -186,6 +189,7 @@ impl Session {
                 },
                 Some(registered) = self.ready.registrations.recv() => self.registered(registered),
                 Some(page) = self.ready.resolved.recv() => self.resolved(&page),
+                Some(rows) = self.ready.rows.recv() => self.rows_read(&rows),
                 () = until(timer), if timer.is_some() => {
                     self.timer = None;
                     self.tell(Event::Tick);
@@ -198,6 +202,7 @@ impl Session {
                 }
                 () = tokio::time::sleep_until(look) => {
                     let fresh = self.look_up();
+                    self.may_ask_again();
                     self.look_for_points();
                     self.show_status();
                     self.print_log();

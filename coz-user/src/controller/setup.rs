@@ -18,6 +18,7 @@ use super::{
     points::Points,
     probes::{self, Asked},
     registrar::{Door, Registered},
+    unwinding::{Rows, Unwinding},
 };
 use crate::{
     cli::{self, Exit, Fixed, RunConfig},
@@ -62,6 +63,10 @@ pub struct Ready {
     pub output: Output,
     /// Lines that have been looked up.
     pub resolved: UnboundedReceiver<ResolvedPage>,
+    /// Rows for unwinding.
+    pub unwinding: Unwinding,
+    /// Pages of them that have been read.
+    pub rows: UnboundedReceiver<Rows>,
     /// Progress points.
     pub points: Points,
     /// The program.
@@ -117,7 +122,8 @@ pub fn prepare(config: &RunConfig) -> Result<Ready> {
     let main = image.as_deref().and_then(|path| open_main(&mut attribution, path, &mut notices));
     // Checking the programs takes the kernel as long as a large program's points take us.
     let (kernel, points) = std::thread::scope(|threads| {
-        let kernel = threads.spawn(|| Kernel::load(loader, &btf, pid_max, config.talk.verbose > 1));
+        let kernel =
+            threads.spawn(|| Kernel::load(loader, &btf, pid_max, config.inclusive, config.talk.verbose > 1));
         let points = (|| {
             let asked = probes::resolve(config, main.clone(), scope, &mut attribution, &mut notices)?;
             let fixed = find_fixed(config, main.as_ref(), &mut attribution, &mut notices)?;
@@ -175,9 +181,12 @@ pub fn prepare(config: &RunConfig) -> Result<Ready> {
             kernel.missing.join(", ")
         ));
     }
+    let (unwinding, rows) = Unwinding::new();
     Ok(Ready {
         kernel,
         attribution,
+        unwinding,
+        rows,
         main,
         fixed,
         output,

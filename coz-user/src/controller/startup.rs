@@ -29,7 +29,10 @@ pub(super) fn startup(config: &RunConfig, ready: &Ready, seed: u64, machine: &Ma
             crate::cli::Granularity::Line => record::Granularity::Line,
             crate::cli::Granularity::Function => record::Granularity::Function,
         },
-        attribution: record::Attribution::Innermost,
+        attribution: match config.inclusive {
+            true => record::Attribution::Inclusive,
+            false => record::Attribution::Innermost,
+        },
         points: ready.points.specs().collect(),
         min_speedups: config.view.min_speedups as u32,
         fixed: config.view.all || config.fixed.is_some(),

@@ -58,6 +58,14 @@ impl Stats {
     }
 }
 
+impl Stats {
+    /// Samples that count for nothing because something was full or not there yet.
+    #[must_use]
+    pub fn lost(&self) -> u64 {
+        self.get(Stat::PendingLost) + self.get(Stat::NoStack) + self.get(Stat::ChainPending)
+    }
+}
+
 impl fmt::Display for Stats {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut separator = "";

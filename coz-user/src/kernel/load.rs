@@ -129,11 +129,12 @@ impl Loader {
 }
 
 impl Kernel {
-    /// Loads the object; nothing is attached yet. `log`: its programs write their own messages (see [`Self::log`]).
+    /// Loads the object; nothing is attached yet. `inclusive`: a sample counts for every line in scope of its call chain.
+    /// `log`: its programs write their own messages (see [`Self::log`]).
     ///
     /// # Errors
     /// Where the kernel refuses a map or a program, with its own words.
-    pub fn load(loader: Loader, btf: &Btf, pid_max: u32, log: bool) -> Result<Self> {
+    pub fn load(loader: Loader, btf: &Btf, pid_max: u32, inclusive: bool, log: bool) -> Result<Self> {
         let level = if log { u8::MAX } else { 0 };
         let offsets = offsets::find(btf)?;
         // To find the tracepoints' numbers in the whole of it takes as long as to make the loader.
@@ -144,6 +145,7 @@ impl Kernel {
         let mut ebpf = loader
             .finish()
             .override_global("OFFSETS", offsets_bytes(&offsets), true)
+            .override_global("INCLUSIVE", &u32::from(inclusive), true)
             .override_global(aya_log::LEVEL, &level, true)
             .map_max_entries("TIDS", pid_max)
             .load(OBJECT)

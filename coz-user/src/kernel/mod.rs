@@ -16,5 +16,6 @@ mod price;
 pub mod probe;
 pub mod processes;
 pub mod standing;
+pub mod unwind;
 
 pub use log::KernelLog;

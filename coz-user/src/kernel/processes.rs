@@ -1,5 +1,7 @@
 //! What the kernel must know of the processes of the profiled set.
 
+use std::collections::HashSet;
+
 use anyhow::{Context, Result};
 use aya::maps::{HashMap, MapError};
 use coz_common::abi::Process;
@@ -36,6 +38,18 @@ impl Kernel {
             Err(MapError::KeyNotFound) => Ok(None),
             Err(error) => Err(error).with_context(|| format!("cannot read what is known of process {tgid}")),
         }
+    }
+
+    /// The address spaces that processes have.
+    ///
+    /// # Errors
+    /// Where the map can not be read.
+    pub(super) fn spaces_in_use(&self) -> Result<HashSet<u32>> {
+        let map: HashMap<_, u32, PodProcess> =
+            HashMap::try_from(self.ebpf.map("PROCESSES").context("no map PROCESSES")?)?;
+        map.iter()
+            .map(|entry| Ok(entry.context("cannot list the processes that the kernel knows")?.1.0.space))
+            .collect()
     }
 
     /// Forgets a process that has ended.

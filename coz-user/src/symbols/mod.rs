@@ -26,6 +26,7 @@ mod separate;
 mod split;
 mod table;
 mod unit;
+mod unwind;
 
 pub use demangle::{demangle, short_name, split_clone};
 pub use inlined::{Declaration, Inlined};
@@ -34,6 +35,7 @@ pub use lines::{Line, Lines};
 pub use module::{Detail, Mapping, Module};
 pub use scope::Scope;
 pub use table::{Function, SymbolTable};
+pub use unwind::UnwindTable;
 
 /// What is selected: a line or a function.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -7,3 +7,4 @@ pub mod launch;
 pub mod process;
 pub mod registration;
 pub mod shim;
+pub mod vdso;

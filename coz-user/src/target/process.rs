@@ -11,7 +11,9 @@ use std::{
 
 use anyhow::{Context, Result};
 
-/// A stretch of a process's address space that can be executed and comes from a file.
+use super::vdso;
+
+/// A stretch of a process's address space that can be executed and comes from a file, or from the kernel (`[vdso]`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CodeMapping {
     /// First address.
@@ -111,7 +113,7 @@ pub fn status(pid: i32) -> Result<Option<Status>> {
     Ok(read(pid, "status")?.map(|text| Status::parse(&String::from_utf8_lossy(&text))))
 }
 
-/// The executable mappings that come from files, in order of address. Empty for a process that has ended
+/// The executable mappings that come from files or are the kernel's (`[vdso]`), in order of address. Empty for a process that has ended
 /// but was not waited for, and for kernel threads.
 ///
 /// # Errors
@@ -138,7 +140,8 @@ fn code_mapping(line: &[u8]) -> Option<CodeMapping> {
     let (major, minor) = word()?.split_once(':')?;
     let inode = word()?.parse().ok()?;
     let path = rest.trim_ascii_start();
-    if permissions.as_bytes().get(2) != Some(&b'x') || path.first() != Some(&b'/') {
+    let is_known = path.first() == Some(&b'/') || path == vdso::NAME.as_bytes();
+    if permissions.as_bytes().get(2) != Some(&b'x') || !is_known {
         return None;
     }
     let kept = path.strip_suffix(b" (deleted)");
@@ -265,9 +268,15 @@ mod tests {
     }
 
     #[test]
+    fn the_kernels_own_code_is_in_no_file() {
+        let vdso = code_mapping(b"7fff0000-7fff1000 r-xp 00000000 00:00 0   [vdso]").unwrap();
+        assert_eq!((vdso.path.as_path(), vdso.inode), (Path::new(vdso::NAME), 0));
+    }
+
+    #[test]
     fn what_is_not_code_from_a_file_is_left_out() {
         assert_eq!(code_mapping(b"1000-2000 r--p 0 00:01 7 /lib/a.so"), None);
-        assert_eq!(code_mapping(b"7fff0000-7fff1000 r-xp 00000000 00:00 0   [vdso]"), None);
+        assert_eq!(code_mapping(b"7fff0000-7fff1000 r-xp 00000000 00:00 0   [vsyscall]"), None);
         assert_eq!(code_mapping(b"1000-2000 r-xp 00000000 00:00 0 "), None);
         for broken in
             [&b""[..], b"x", b"1000 r-xp", b"1000-2000 r-xp 0 0001 7 /a", b"z-2000 r-xp 0 00:01 7 /a"]
