@@ -154,13 +154,64 @@ fn without_debug_information_a_line_is_refused_with_the_reason() {
 }
 
 #[test]
-fn kinds_that_come_later_say_so() {
+fn parts_and_copies_that_the_compiler_makes() {
+    let shop = Workshop::new();
+    for flags in [&["-O2", "-g"][..], &["-O2"]] {
+        let path = shop.compile("parts.c", "app", flags);
+        assert_eq!(whats(&point(&path, "hot")), ["hot"], "its cold part is no entry");
+        let error = try_point(&path, "hot.cold").expect_err("no entry");
+        assert!(error.contains("no function") && error.contains("name 'hot'"), "{error}");
+        assert_eq!(whats(&point(&path, "copied")), ["copied (.constprop.0)"]);
+        assert_eq!(whats(&point(&path, "slimmed")), ["slimmed (.isra.0)"]);
+        assert_eq!(whats(&point(&path, "slimmed.isra.0")), ["slimmed (.isra.0)"]);
+        let split = point(&path, "split");
+        let has_lines = flags.contains(&"-g");
+        if has_lines {
+            assert!(
+                whats(&split).iter().all(|what| what.contains("inlined into")),
+                "the rest is called by these"
+            );
+        } else {
+            assert_eq!(whats(&split), ["split (.part.0)"]);
+            assert!(split.note.as_ref().is_some_and(|note| note.contains("part of it")), "{split:?}");
+        }
+        assert_eq!(
+            whats(&point(&path, "split.part.0")),
+            ["split (.part.0)"],
+            "by its own name it can be had"
+        );
+    }
+}
+
+#[test]
+fn no_probe_in_the_middle_of_an_instruction() {
     let shop = Workshop::new();
     let path = shop.compile("plain.c", "app", &["-O2"]);
-    for spec in ["work%return", "usdt:a:b", "syscall:write", "sampled:plain.c:12"] {
-        let error = try_point(&path, spec).expect_err(spec);
-        assert!(error.contains("not supported yet"), "{error}");
+    let mut places = 0;
+    for offset in 1..40 {
+        match try_point(&path, &format!("work+{offset}")) {
+            Ok(_) => places += 1,
+            Err(error) => assert!(error.contains("middle of an instruction"), "{error}"),
+        }
     }
+    assert!((3..30).contains(&places), "{places} instructions in 40 bytes");
+}
+
+#[test]
+fn data_is_no_place_for_a_probe() {
+    let shop = Workshop::new();
+    // A table that stands among the code, under a function's name.
+    let source = shop.path("table.s");
+    let text = ".section .table,\"a\",@progbits\n.globl table\n.type table,@function\ntable: .long 6,6,6,6\n.size table,16\n\
+                .text\n.globl main\n.type main,@function\nmain: ret\n.size main,1\n";
+    std::fs::write(&source, text).expect("the folder is writable");
+    let path = shop.path("app");
+    let (source, output) = (source.to_str().expect("UTF-8"), path.to_str().expect("UTF-8"));
+    // Without separate segments, what is only read is where code is.
+    crate::harness::run("gcc", &["-Wl,-z,noseparate-code", "-Wl,-z,noexecstack", source, "-o", output]);
+    let error = try_point(&path, "table").expect_err("data");
+    assert!(error.contains("no probe can stand there") || error.contains("no function"), "{error}");
+    assert_eq!(whats(&point(&path, "main")), ["main"]);
 }
 
 #[test]

@@ -195,7 +195,6 @@ fn what_is_not_built_says_so() {
         &["diff", "a", "b"],
         &["report", "--html", "x"],
         &["report", "--folded", "x"],
-        &["run", "-L", "a,b", "p"],
         &["run", "--live", "p"],
         &["run", "--live=8080", "p"],
         &["run", "--max-overhead", "5", "p"],

@@ -39,7 +39,15 @@ pub(crate) fn find(module: &Module, file: &str, line: u32) -> Result<Sites> {
         };
         format!("{file}:{line}{within}")
     };
-    Ok((search.sites.iter().map(|site| Found { address: site.address, what: what(site) }).collect(), None))
+    let sites = search.sites.iter().filter(|site| !is_strayed(site, &search.sites));
+    Ok((sites.map(|site| Found { address: site.address, what: what(site) }).collect(), None))
+}
+
+/// Whether a place is of a line that belongs to another function: where a copy of that was inlined, compilers let some of its
+/// instructions stray among those of the function around it. The copy is counted; both would be twice.
+fn is_strayed(site: &LineSite, all: &[LineSite]) -> bool {
+    let is_copy_in_it = |other: &LineSite| other.within == site.function && other.file == site.file;
+    site.within.is_empty() && !site.function.is_empty() && all.iter().any(is_copy_in_it)
 }
 
 fn nearest_lines(lines: &[u32], line: u32) -> String {

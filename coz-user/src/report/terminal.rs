@@ -7,7 +7,7 @@ mod table;
 
 use super::{Options, names, source::Sources, why_empty};
 use crate::{
-    estimate::{Estimate, Line},
+    estimate::{Estimate, Line, latency::LatencyFacts},
     experiment::record::{END_TO_END, PointKind, Profile},
 };
 use std::fmt;
@@ -35,6 +35,9 @@ impl fmt::Display for Report<'_> {
         match why_empty::explain(self.profile, self.estimate, self.shows_hidden) {
             Some(why) => {
                 writeln!(f, "\n{}", table::wrapped(&why, "", self.options.style.width))?;
+                for facts in &self.estimate.latencies {
+                    self.latency(f, facts)?;
+                }
                 self.where_samples_fall(f, &mut sources)?;
             }
             None => {
@@ -80,7 +83,7 @@ impl Report<'_> {
         }
         let facts = self.estimate.latencies.iter().find(|facts| facts.name == name);
         if let Some(facts) = facts {
-            writeln!(f, "\n{}", table::wrapped(&latency::facts(facts), "", self.options.style.width))?;
+            self.latency(f, facts)?;
         }
         let saved = match kind {
             _ if name == END_TO_END => "the running time".to_owned(),
@@ -111,6 +114,10 @@ impl Report<'_> {
                 writeln!(f, "{}", table::wrapped(&text, "", self.options.style.width))
             }
         }
+    }
+
+    fn latency(&self, f: &mut fmt::Formatter<'_>, facts: &LatencyFacts) -> fmt::Result {
+        writeln!(f, "\n{}", table::wrapped(&latency::facts(facts), "", self.options.style.width))
     }
 
     fn where_samples_fall(&self, f: &mut fmt::Formatter<'_>, sources: &mut Sources) -> fmt::Result {
