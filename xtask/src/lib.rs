@@ -13,6 +13,7 @@ pub mod programs;
 pub mod real;
 pub mod sh;
 pub mod startup;
+pub mod symbols;
 pub mod test;
 pub mod truth;
 

@@ -24,6 +24,7 @@ mod rows;
 mod scope;
 mod separate;
 mod split;
+mod stack;
 mod table;
 mod unit;
 mod unwind;
@@ -34,6 +35,7 @@ pub use line_sites::{LineSearch, LineSite};
 pub use lines::{Line, Lines};
 pub use module::{Detail, Mapping, Module};
 pub use scope::Scope;
+pub use stack::Frame;
 pub use table::{Function, SymbolTable};
 pub use unwind::UnwindTable;
 
