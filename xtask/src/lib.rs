@@ -10,6 +10,7 @@ pub mod ebpf;
 pub mod overhead;
 pub mod picture;
 pub mod programs;
+pub mod race;
 pub mod real;
 pub mod sh;
 pub mod startup;

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
-use xtask::{demo, ebpf, overhead, picture, real, startup, symbols, test, truth};
+use xtask::{demo, ebpf, overhead, picture, race, real, startup, symbols, test, truth};
 
 #[derive(Parser)]
 #[command(name = "cargo xtask", about = "The repository's own commands", disable_help_subcommand = true)]
@@ -36,6 +36,8 @@ enum Command {
     Overhead(overhead::Options),
     /// Measure start-up and memory on a program with much debug information; needs root
     Startup(startup::Options),
+    /// Measure how long it takes until the first line is known, beside coz; needs root
+    Race(race::Options),
     /// Compare lines and inlining with addr2line's and llvm-symbolizer's at random addresses of binaries
     Symbols(symbols::Options),
     /// Draw the curves of a profile as SVG
@@ -61,6 +63,7 @@ fn run(command: Command) -> Result<()> {
         Command::Truth(options) => truth::run(&options),
         Command::Real(options) => real::run(&options),
         Command::Overhead(options) => overhead::run(&options),
+        Command::Race(options) => race::run(&options),
         Command::Startup(options) => startup::run(&options),
         Command::Symbols(options) => symbols::run(&options),
         Command::Picture(options) => picture::run(&options),

@@ -134,6 +134,9 @@ pub(super) struct MeasureArgs {
     /// Stop experimenting when the first line's effect at 50 % is known to within so many percentage points; the program runs on, undelayed
     #[arg(long, value_name = "POINTS", value_parser = parse_points, conflicts_with = "end_to_end", help_heading = "Experiments")]
     pub until: Option<f64>,
+    /// Draw every line in proportion to its samples, whatever is known by now: to compare with
+    #[arg(long, hide = true, help_heading = "Experiments")]
+    pub random_lines: bool,
     /// Repeat experiments on this line only (its baselines stay)
     #[arg(long, value_name = "FILE:LINE", conflicts_with = "fixed_function", help_heading = "Experiments")]
     pub fixed_line: Option<String>,

@@ -38,6 +38,8 @@ pub struct RunConfig {
     pub duration: Option<Nanos>,
     /// Stop experimenting when the first line's effect at 50 % is known to within so many points, above 0.
     pub until: Option<f64>,
+    /// Draw every line in proportion to its samples, whatever is known by now.
+    pub random_lines: bool,
     /// The line or function to experiment on; `None`: lines are drawn.
     pub fixed: Option<Fixed>,
     /// Virtual speedups to draw from besides the baseline, which is half of the draws: ascending, each once,

@@ -67,6 +67,7 @@ fn run(args: RunArgs, talk: Talk) -> Result<RunConfig, Exit> {
         output: m.output,
         duration: m.duration,
         until: m.until,
+        random_lines: m.random_lines,
         fixed,
         speedups: levels(m.fixed_speedup.map(|s| vec![s]).or(m.speedups)),
         seed: m.seed,

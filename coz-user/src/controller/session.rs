@@ -129,7 +129,7 @@ impl Session {
         let running = suspended.release().map_err(setup::launch_failure)?;
         let released = now();
         let quotas = Quotas::of(running.pid());
-        let spending = Spending::new(config.until);
+        let spending = Spending::new(config.until, !config.random_lines);
         let file = ready.output.take().context("the profile's file was not opened")?;
         let mut recorder = Recorder::new(file, began);
         recorder.startup(&startup(&config, &ready, seed, &machine_config))?;

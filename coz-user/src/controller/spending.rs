@@ -21,16 +21,18 @@ const CHEAP: u64 = 100;
 #[derive(Debug)]
 pub struct Spending {
     until: Option<Until>,
+    /// Whether the planner is told: else it draws lines by their samples alone.
+    tells: bool,
     /// By location, as the profile names them.
     lines: HashMap<String, LineId>,
     next_look: Nanos,
 }
 
 impl Spending {
-    /// Nothing is known yet. `points`: `--until`.
+    /// Nothing is known yet. `points`: `--until`; `tells`: what is known goes back to the planner.
     #[must_use]
-    pub fn new(points: Option<f64>) -> Self {
-        Self { until: points.map(Until::points), lines: HashMap::new(), next_look: Nanos(0) }
+    pub fn new(points: Option<f64>, tells: bool) -> Self {
+        Self { until: points.map(Until::points), tells, lines: HashMap::new(), next_look: Nanos(0) }
     }
 
     /// An experiment on this line stands in the profile now.
@@ -57,6 +59,9 @@ impl Spending {
             && until.look(top, began)
         {
             return Some(Event::Enough);
+        }
+        if !self.tells {
+            return None;
         }
         let known: Vec<(LineId, Standing)> =
             known.into_iter().filter_map(|(at, standing)| Some((*self.lines.get(at)?, standing))).collect();
@@ -91,7 +96,7 @@ mod tests {
     }
 
     fn spending(points: Option<f64>) -> Spending {
-        let mut spending = Spending::new(points);
+        let mut spending = Spending::new(points, true);
         spending.recorded(name(0), LineId(7));
         spending.recorded(name(1), LineId(8));
         spending
@@ -116,6 +121,13 @@ mod tests {
         }
         assert_eq!(told, Some(Event::Enough));
         assert!(spending.met().is_some());
+    }
+
+    #[test]
+    fn nothing_is_told_where_lines_are_drawn_by_their_samples_alone() {
+        let mut spending = Spending::new(None, false);
+        spending.recorded(name(0), LineId(7));
+        assert_eq!(spending.look(&written(20.0), Nanos(1)), None);
     }
 
     #[test]

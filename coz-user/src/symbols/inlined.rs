@@ -1,10 +1,12 @@
 //! Where functions were inlined, and where they are declared.
 
+use super::debug::Debug;
 use super::module::Module;
 use super::names::{Description, Names};
 use super::unit::Unit;
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::thread;
 
 /// A copy of a function within another.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,23 +32,45 @@ pub struct Declaration {
 const MAX_SEARCHED: usize = 256 << 20;
 /// After so many units, one who goes through all of them lets go of what has been read.
 pub(crate) const FORGET_EVERY: usize = 8;
+/// At most so many threads read the debug information at once: each needs memory.
+const MAX_WORKERS: usize = 8;
 
 impl Module {
     /// The inlined copies of those functions whose symbol `fits`, of all units. Reads the whole debug
-    /// information; `None` where there is none, or so much that it was not searched.
-    pub fn inlined(&self, mut fits: impl FnMut(&str) -> bool) -> Option<Vec<Inlined>> {
+    /// information, on all CPUs; `None` where there is none, or so much that it was not searched.
+    pub fn inlined(&self, fits: impl Fn(&str) -> bool + Sync) -> Option<Vec<Inlined>> {
         let debug = self.any_debug().ok().filter(|debug| debug.size() <= MAX_SEARCHED)?;
+        let workers = thread::available_parallelism().map_or(1, usize::from).min(MAX_WORKERS);
+        let share =
+            |first: usize| self.inlined_in((first..debug.index.units.len()).step_by(workers), debug, &fits);
+        let mut found = thread::scope(|scope| {
+            let others: Vec<_> =
+                (1..workers).map(|first| (first, scope.spawn(move || share(first)))).collect();
+            let mut found = share(0);
+            for (first, other) in others {
+                found.extend(other.join().unwrap_or_else(|_| share(first)));
+            }
+            found
+        });
+        self.forget();
+        found.sort_by_key(|copy| copy.address);
+        Some(found)
+    }
+
+    fn inlined_in(
+        &self,
+        units: impl Iterator<Item = usize>,
+        debug: &Debug,
+        fits: impl Fn(&str) -> bool,
+    ) -> Vec<Inlined> {
         let dwarf = debug.view();
         let mut names = Names::new(&dwarf, debug);
         // By the entry that they are copies of: the same few functions are inlined over and over.
         let mut fitting: HashMap<(Option<usize>, usize), Option<Description>> = HashMap::new();
         let mut found = Vec::new();
         let mut around = Vec::new();
-        for number in 0..debug.index.units.len() {
-            if !debug.index.has_code(number) {
-                continue;
-            }
-            if number.is_multiple_of(FORGET_EVERY) {
+        for (done, number) in units.filter(|&number| debug.index.has_code(number)).enumerate() {
+            if done.is_multiple_of(FORGET_EVERY) {
                 self.forget();
             }
             names.forget();
@@ -79,8 +103,7 @@ impl Module {
                 });
             }
         }
-        self.forget();
-        Some(found)
+        found
     }
 
     /// Where the functions at these addresses are declared, in the order of the addresses.

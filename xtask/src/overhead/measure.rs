@@ -32,7 +32,7 @@ pub struct Elapsed {
 /// One round: each way once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Round {
-    /// Samples a second, as the default run has chosen them; the same in `bare`, `sampled` and `probed`.
+    /// Samples a second in `bare`, `sampled` and `probed`: as the default run before has chosen them.
     pub rate: u32,
     /// Alone.
     pub plain: Elapsed,
@@ -77,22 +77,37 @@ impl Figures {
         } else {
             figures.without_coz = Some("not asked for".into());
         }
-        for _ in 0..runs {
-            let mut round = ours(subject, profiler)?;
-            if let Some(program) = &under_coz {
-                match (of_coz(subject, program, &["--fixed-speedup", "0"]), of_coz(subject, program, &[])) {
-                    (Ok(sampled), Ok(default)) => {
-                        (round.coz_sampled, round.coz) = (Some(sampled), Some(default));
-                    }
-                    (Err(error), _) | (_, Err(error)) => {
-                        figures.without_coz = Some(format!("{error:#}"));
-                        under_coz = None;
-                    }
+        // Not counted: it chooses the rate.
+        let (mut rate, _) = profiled(subject, profiler, true, &[])?;
+        for number in 0..runs as usize {
+            let mut round = Round { rate, ..Round::default() };
+            // Each round begins with another kind, so that none always follows the same one.
+            for at in 0..KINDS {
+                match (number + at) % KINDS {
+                    0 => round.plain = alone(subject, subject.plain())?,
+                    1 => round.bare = interrupted(subject, round.rate)?,
+                    2 => round.sampled = undelayed(subject, profiler, round.rate, false)?,
+                    3 => round.probed = undelayed(subject, profiler, round.rate, true)?,
+                    4 => (rate, round.default) = profiled(subject, profiler, true, &[])?,
+                    _ => figures.under_coz(subject, &mut under_coz, &mut round),
                 }
             }
             figures.rounds.push(round);
         }
         Ok(figures)
+    }
+
+    /// Where coz fails once, that is noted, and it is not tried again.
+    fn under_coz(&mut self, subject: &Subject, program: &mut Option<UnderCoz>, round: &mut Round) {
+        let Some(under_coz) = program else { return };
+        let run = |options: &[&str]| alone(subject, under_coz.command(subject, options));
+        match run(&["--fixed-speedup", "0"]).and_then(|sampled| Ok((sampled, run(&[])?))) {
+            Ok((sampled, default)) => (round.coz_sampled, round.coz) = (Some(sampled), Some(default)),
+            Err(error) => {
+                self.without_coz = Some(format!("{error:#}"));
+                *program = None;
+            }
+        }
     }
 
     /// The centre and 95 % interval of a ratio within each round, as a percentage above 1; `None` where it was never
@@ -112,31 +127,26 @@ impl Figures {
     }
 }
 
-fn ours(subject: &Subject, profiler: &Path) -> Result<Round> {
-    let plain = alone(subject, subject.plain())?;
-    let (rate, default) = profiled(subject, profiler, true, &[])?;
-    let same_rate = ["--rate".to_owned(), rate.to_string()];
-    // Sampled and counted as ever, but the time for experiments is over before the first.
-    let no_time = ["--duration".to_owned(), "0.001".to_owned()];
-    let options = [same_rate, no_time].concat();
-    let (_, probed) = profiled(subject, profiler, true, &options)?;
-    let (_, sampled) = profiled(subject, profiler, false, &options)?;
-    let mut command = subject.plain();
-    bare::interrupted(&mut command, rate);
-    let bare = alone(subject, command)?;
-    Ok(Round { rate, plain, bare, sampled, probed, default, ..Round::default() })
+/// Kinds of runs in a round; both of coz's count as one.
+const KINDS: usize = 6;
+
+/// Sampled and counted as ever, but the time for experiments is over before the first.
+fn undelayed(subject: &Subject, profiler: &Path, rate: u32, point: bool) -> Result<Elapsed> {
+    let options = ["--duration", "0.001", "--rate", &rate.to_string()].map(str::to_owned);
+    Ok(profiled(subject, profiler, point, &options)?.1)
 }
 
+fn interrupted(subject: &Subject, rate: u32) -> Result<Elapsed> {
+    let mut command = subject.plain();
+    bare::interrupted(&mut command, rate);
+    alone(subject, command)
+}
+
+/// A run whose start and end are not told apart from the program's: plain, or under coz.
 fn alone(subject: &Subject, command: Command) -> Result<Elapsed> {
     let took = subject.run(command)?;
     let whole = took.whole.as_secs_f64();
     Ok(Elapsed { whole, work: took.work.map_or(whole, |work| work.as_secs_f64()), ..Elapsed::default() })
-}
-
-/// What coz takes before and after the program's work can be told from outside only where the program says how long its
-/// work took; it is not told apart here.
-fn of_coz(subject: &Subject, program: &UnderCoz, options: &[&str]) -> Result<Elapsed> {
-    alone(subject, program.command(subject, options))
 }
 
 fn profiled(subject: &Subject, profiler: &Path, point: bool, options: &[String]) -> Result<(u32, Elapsed)> {

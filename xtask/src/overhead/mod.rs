@@ -94,6 +94,11 @@ pub fn run(options: &Options) -> Result<()> {
     println!("{}\n", table::split(&measured));
     if options.peer.is_some() {
         println!("{}\n", table::beside_coz(&measured));
+        for (figures, why) in
+            measured.iter().filter_map(|figures| Some((figures, figures.without_coz.as_ref()?)))
+        {
+            println!("{}: n/a under coz: {}", figures.name, why.lines().next().unwrap_or_default());
+        }
     }
     let goals = goals::goals(&measured);
     for goal in &goals {

@@ -57,18 +57,12 @@ pub fn beside_coz(all: &[Figures]) -> Table {
         let over = |of: fn(&Round) -> Option<Elapsed>| {
             figures.excess(|round| Some(of(round)?.whole / round.plain.whole))
         };
-        let or_why = |spread: Option<Spread>| {
-            spread.map_or_else(
-                || figures.without_coz.clone().unwrap_or_else(|| "n/a".into()),
-                |s| percent(Some(s)),
-            )
-        };
         table.add_row([
             figures.name.clone(),
             percent(over(|round| Some(round.probed))),
             percent(over(|round| round.coz_sampled)),
             percent(over(|round| Some(round.default))),
-            or_why(over(|round| round.coz)),
+            percent(over(|round| round.coz)),
             percent(figures.excess(|round| Some(round.default.whole / round.coz?.whole))),
         ]);
     }
