@@ -266,13 +266,15 @@ pub fn step(row: Row, frame: &Registers, stack: &impl Stack) -> Result<Registers
     let rule = row.bp & BP_RULES;
     // Where the prologue begins with `push rbp` both words stand side by side.
     if rule == BP_AT_CFA && saved == 16u64.wrapping_neg() {
-        let [bp, ip] = stack.pair(cfa.wrapping_sub(16)).ok_or(Stop::Unreadable)?;
-        return called(ip, cfa, bp);
+        if let Some([bp, ip]) = stack.pair(cfa.wrapping_sub(16)) {
+            return called(ip, cfa, bp);
+        }
     }
     let ip = stack.word(cfa.wrapping_sub(8)).ok_or(Stop::Unreadable)?;
+    // Without it the chain may still go on: most rows count from `rsp`.
     let bp = match rule {
-        BP_AT_CFA => stack.word(cfa.wrapping_add(saved)).ok_or(Stop::Unreadable)?,
-        BP_AT_BP => stack.word(frame.bp.wrapping_add(saved)).ok_or(Stop::Unreadable)?,
+        BP_AT_CFA => stack.word(cfa.wrapping_add(saved)).unwrap_or(0),
+        BP_AT_BP => stack.word(frame.bp.wrapping_add(saved)).unwrap_or(0),
         BP_LOST => 0,
         _ => frame.bp,
     };

@@ -1,4 +1,5 @@
-/* Functions that the compiler cuts up and copies: nm shows hot and hot.cold, copied.constprop.0, slimmed.isra.0, split.part.0. */
+/* Functions that the compiler cuts up and copies: nm shows hot and hot.cold, copied.constprop.0, slimmed.constprop.0.isra.0,
+ * split.part.0. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -8,11 +9,14 @@ struct pair {
 
 static volatile long sink;
 
+__attribute__((cold, noinline)) static void complain(long n) { fprintf(stderr, "cold %ld\n", n); }
+
 /* Has a part that is hardly ever run. */
 __attribute__((noinline)) long hot(long n) {
     if (__builtin_expect(n == 4711, 0)) {
-        fprintf(stderr, "cold %ld\n", n);
-        exit(1);
+        complain(n);
+        complain(n + sink);
+        return -1;
     }
     for (long i = 0; i < n; i++) sink += i;
     return sink;

@@ -162,8 +162,8 @@ fn parts_and_copies_that_the_compiler_makes() {
         let error = try_point(&path, "hot.cold").expect_err("no entry");
         assert!(error.contains("no function") && error.contains("name 'hot'"), "{error}");
         assert_eq!(whats(&point(&path, "copied")), ["copied (.constprop.0)"]);
-        assert_eq!(whats(&point(&path, "slimmed")), ["slimmed (.isra.0)"]);
-        assert_eq!(whats(&point(&path, "slimmed.isra.0")), ["slimmed (.isra.0)"]);
+        assert_eq!(whats(&point(&path, "slimmed")), ["slimmed (.constprop.0.isra.0)"]);
+        assert_eq!(whats(&point(&path, "slimmed.constprop.0.isra.0")), ["slimmed (.constprop.0.isra.0)"]);
         let split = point(&path, "split");
         let has_lines = flags.contains(&"-g");
         if has_lines {

@@ -214,7 +214,7 @@ fn compiler(source: &Path, debug: Debug, output: &Path) -> Result<Command> {
         command.args(["-fno-omit-frame-pointer", "-Wall", "-Wextra", "-Werror", "-pthread"]);
         command.args((extension == "cpp").then_some("-std=c++20"));
     }
-    command.arg(source).arg("-o").arg(output).current_dir(sh::root());
+    command.arg(source).arg("-o").arg(output).arg("-lm").current_dir(sh::root());
     Ok(command)
 }
 

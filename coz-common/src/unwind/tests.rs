@@ -80,6 +80,13 @@ fn a_chain_ends_where_it_says_so_and_where_it_cannot_be_read() {
     assert_eq!(step(end, &FRAME, &nothing), Err(Stop::End));
     assert_eq!(step(Row::default(), &FRAME, &nothing), Err(Stop::Unknown));
     assert_eq!(step(sp(8, CallerBp::Kept), &FRAME, &nothing), Err(Stop::Unreadable));
+    let top = Words::of(&[(0x7000, 0x1234)]);
+    let popped = sp(8, CallerBp::AtCfa(-16));
+    assert_eq!(
+        step(popped, &FRAME, &top),
+        caller(0x1234, 0x7008, 0),
+        "it matters only to who counts from it"
+    );
     let bottom = Words::of(&[(0x7000, 0)]);
     assert_eq!(step(sp(8, CallerBp::Kept), &FRAME, &bottom), Err(Stop::End), "a thread begins with a zero");
 }

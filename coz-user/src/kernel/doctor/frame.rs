@@ -1,11 +1,8 @@
-//! Do a program's functions keep frame pointers? An estimate from their first instructions.
-//!
-//! The kernel walks a thread's stack along frame pointers. Without them a sample in a library cannot be billed
-//! to the line that called it.
+//! Can a call chain be followed through a program's functions? By their unwind tables, which compilers write unless they
+//! are told not to; else by frame pointers: an estimate from the first instructions.
 
 use std::{fs::File, io::BufReader};
 
-use gimli::{BaseAddresses, CieOrFde, EhFrame, LittleEndian, UnwindSection};
 use object::{Object, ObjectSection, ObjectSymbol, ReadCache, SymbolKind};
 
 /// Functions shorter than this often need no frame whatever the compiler was told.
@@ -32,12 +29,18 @@ impl Estimate {
     }
 }
 
-/// Estimates over the functions of the symbol table or, where that is stripped, of the unwind tables.
+/// Whether there are unwind tables for about as many functions as there are: startup code has some in any case.
+pub(super) fn has_unwind_tables(file: &Image<'_>) -> bool {
+    /// The shortest description of a function.
+    const DESCRIPTION: u64 = 24;
+    let size = |name| file.section_by_name(name).map_or(0, |section| section.size());
+    let described = (size(".eh_frame") + size(".debug_frame")) / DESCRIPTION;
+    described > 0 && described >= from_symbols(file).len() as u64
+}
+
+/// Estimates over the functions of the symbol table.
 pub(super) fn estimate(file: &Image<'_>) -> Estimate {
-    let mut functions = from_symbols(file);
-    if functions.is_empty() {
-        functions = from_unwind_tables(file);
-    }
+    let functions = from_symbols(file);
     // Evenly over the program, not its beginning only.
     let step = functions.len().div_ceil(MOST).max(1);
     let mut estimate = Estimate::default();
@@ -68,27 +71,6 @@ fn is_rust_library(name: &str) -> bool {
     let name = format!("{:#}", rustc_demangle::demangle(name));
     let name = name.trim_start_matches(['<', '&']);
     ["std::", "core::", "alloc::"].iter().any(|library| name.starts_with(library))
-}
-
-fn from_unwind_tables(file: &Image<'_>) -> Vec<(u64, u64)> {
-    let Some(section) = file.section_by_name(".eh_frame") else { return Vec::new() };
-    let Ok(data) = section.data() else { return Vec::new() };
-    let table = EhFrame::new(data, LittleEndian);
-    let mut bases = BaseAddresses::default().set_eh_frame(section.address());
-    if let Some(text) = file.section_by_name(".text") {
-        bases = bases.set_text(text.address());
-    }
-    let mut entries = table.entries(&bases);
-    let mut functions = Vec::new();
-    while let Ok(Some(entry)) = entries.next() {
-        if let CieOrFde::Fde(partial) = entry
-            && let Ok(fde) = partial.parse(EhFrame::cie_from_offset)
-            && fde.len() >= SHORTEST
-        {
-            functions.push((fde.initial_address(), fde.len()));
-        }
-    }
-    functions
 }
 
 fn code_at<'a>(file: &Image<'a>, address: u64) -> Option<&'a [u8]> {

@@ -21,7 +21,7 @@ use crate::target::{
 
 /// Below this share of framed functions call chains are too often cut short.
 const MOSTLY_FRAMED: usize = 70;
-const FRAME_FLAGS: &str = "gcc, clang: -fno-omit-frame-pointer; rustc: -C force-frame-pointers=yes";
+const FRAME_FLAGS: &str = "gcc, clang: -fasynchronous-unwind-tables (the default)";
 /// Where distributions put separate debug information.
 const DEBUG_FOLDER: &str = "/usr/lib/debug";
 
@@ -63,7 +63,7 @@ fn checks(program: &Program) -> Vec<Check> {
 fn contents(path: &Path, elf: &Elf) -> Result<Vec<Check>, String> {
     let data = ReadCache::new(BufReader::new(File::open(path).map_err(|e| e.to_string())?));
     let file = Image::parse(&data).map_err(|e| e.to_string())?;
-    Ok(vec![debug_information(path, elf, &file), frame_pointers(&file)])
+    Ok(vec![debug_information(path, elf, &file), call_chains(&file)])
 }
 
 fn kind(program: &Program) -> Check {
@@ -153,20 +153,22 @@ fn separate_files(path: &Path, elf: &Elf, build_id: Option<&[u8]>) -> Vec<PathBu
     places
 }
 
-fn frame_pointers(file: &Image<'_>) -> Check {
-    const NAME: &str = "frame pointers";
-    const NEEDED: &str = "frame pointers, to bill a sample in a library to the line that called it";
-    let estimate = frame::estimate(file);
-    let Some(percent) = estimate.percent() else {
-        return Check::new(NAME, Note, "cannot be told: too few functions to look at", NEEDED)
-            .fix(FRAME_FLAGS);
-    };
-    let found = format!("in {percent} % of {} functions, by their first instructions", estimate.seen);
-    if percent >= MOSTLY_FRAMED {
-        Check::new(NAME, Good, found, NEEDED)
-    } else {
-        Check::new(NAME, Warn, found, NEEDED).fix(FRAME_FLAGS)
+fn call_chains(file: &Image<'_>) -> Check {
+    const NAME: &str = "call chains";
+    const NEEDED: &str = "unwind tables, to bill a sample in a library to the line that called it";
+    if frame::has_unwind_tables(file) {
+        return Check::new(NAME, Good, "there are unwind tables (.eh_frame)", NEEDED);
     }
+    let estimate = frame::estimate(file);
+    let found = match estimate.percent() {
+        Some(percent) => format!(
+            "no unwind tables; frame pointers in {percent} % of {} functions, by their first instructions",
+            estimate.seen
+        ),
+        None => "no unwind tables".to_owned(),
+    };
+    let framed = estimate.percent().is_some_and(|percent| percent >= MOSTLY_FRAMED);
+    Check::new(NAME, if framed { Good } else { Warn }, found, NEEDED).fix(FRAME_FLAGS)
 }
 
 #[cfg(test)]
@@ -211,13 +213,15 @@ mod tests {
             let found = levels(folder.path(), flags);
             found.into_iter().filter(|&(_, level)| level == Warn).map(|(name, _)| name).collect()
         };
+        assert_eq!(warned(&["-O2"]), ["debug information"]);
+        // Stripped, the unwind tables stay.
+        assert_eq!(warned(&["-O2", "-s"]), ["symbols", "debug information"]);
+        let none = "-fno-asynchronous-unwind-tables";
+        assert_eq!(warned(&["-O2", none]), ["debug information", "call chains"]);
+        assert!(warned(&["-O2", "-g", none]).is_empty(), "-g writes .debug_frame");
         let framed = "-fno-omit-frame-pointer";
-        assert_eq!(warned(&["-O2", "-g"]), ["frame pointers"]);
-        assert_eq!(warned(&["-O2", framed]), ["debug information"]);
-        // Stripped, the unwind tables still say where functions begin.
-        assert_eq!(warned(&["-O2", framed, "-s"]), ["symbols", "debug information"]);
-        assert_eq!(warned(&["-O2", "-s"]), ["symbols", "debug information", "frame pointers"]);
-        let with_static = warned(&["-O2", "-g", framed, "-static"]);
+        assert_eq!(warned(&["-O2", none, framed]), ["debug information"]);
+        let with_static = warned(&["-O2", "-g", "-static"]);
         assert!(with_static.contains(&"delays"), "{with_static:?}");
     }
 

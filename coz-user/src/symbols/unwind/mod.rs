@@ -3,7 +3,8 @@
 //! Where a file has `.eh_frame_hdr`, as every linker writes it, nothing is read but what covers the page. Without it,
 //! all frame descriptions are listed once. Damaged ones are left out: their code has no rows, and the kernel
 //! falls back to the frame pointer there. Where two cover the same code, the one that begins later holds, as in the
-//! runtime's own unwinder. Without `.eh_frame` (`-fno-asynchronous-unwind-tables`), `.debug_frame` does.
+//! runtime's own unwinder. Code that `.eh_frame` does
+//! not cover (`-fno-asynchronous-unwind-tables`) may be in `.debug_frame`.
 
 mod descriptions;
 mod rules;
@@ -21,23 +22,30 @@ type Slice<'a> = EndianSlice<'a, LittleEndian>;
 /// What a module says of its frames.
 #[derive(Debug, Default)]
 pub struct UnwindTable {
+    /// Later ones take precedence.
+    parts: Vec<Part>,
+}
+
+/// A section of frame descriptions.
+#[derive(Debug)]
+struct Part {
     frames: SectionBytes,
     bases: BaseAddresses,
     is_debug: bool,
     descriptions: Descriptions,
 }
 
-/// More rows than bytes of code can only be damage: at most so many are looked at for a page.
+/// More rows than bytes of code can only be damage: at most so many are looked at for a description.
 const MAX_ROWS_OF_DESCRIPTION: usize = 1 << 16;
 
 impl UnwindTable {
     /// Finds the sections of a module. A file that cannot be read, or has none, gives an empty table.
     #[must_use]
     pub fn of(elf: &Elf) -> Self {
-        Self::find(elf).unwrap_or_default()
+        Self { parts: Self::parts(elf).unwrap_or_default() }
     }
 
-    fn find(elf: &Elf) -> Option<Self> {
+    fn parts(elf: &Elf) -> Option<Vec<Part>> {
         let object = elf.object().ok()?;
         if object.architecture() != object::Architecture::X86_64 || !object.is_64() {
             return None;
@@ -49,14 +57,25 @@ impl UnwindTable {
             .set_text(address(".text"))
             .set_got(address(".got"));
         let bytes = |name| elf.section(&object, name).unwrap_or_default();
-        let frames = bytes(".eh_frame");
-        if frames.is_empty() {
-            return Some(Self::of_debug_frame(bytes(".debug_frame")));
-        }
         let at = (address(".eh_frame_hdr"), address(".eh_frame"));
-        Some(Self::of_eh_frame(frames, bytes(".eh_frame_hdr"), at, bases))
+        Some(vec![
+            Part::of_debug_frame(bytes(".debug_frame")),
+            Part::of_eh_frame(bytes(".eh_frame"), bytes(".eh_frame_hdr"), at, bases),
+        ])
     }
 
+    /// The rows for the addresses from `page * 4096` on: sorted, the first starts at 0.
+    #[must_use]
+    pub fn page(&self, page: u32) -> Vec<Row> {
+        let mut painting = Painting::new(u64::from(page) * PAGE_SIZE);
+        for part in &self.parts {
+            part.paint(&mut painting);
+        }
+        painting.rows()
+    }
+}
+
+impl Part {
     /// `at`: the addresses of the header, and of the section itself.
     fn of_eh_frame(frames: SectionBytes, header: SectionBytes, at: (u64, u64), bases: BaseAddresses) -> Self {
         let descriptions = Descriptions::indexed(header, at)
@@ -70,22 +89,17 @@ impl UnwindTable {
         Self { descriptions, frames, bases, is_debug: true }
     }
 
-    /// The rows for the addresses from `page * 4096` on: sorted, the first starts at 0.
-    #[must_use]
-    pub fn page(&self, page: u32) -> Vec<Row> {
-        let begin = u64::from(page) * PAGE_SIZE;
-        let covering = self.descriptions.covering(begin, begin + PAGE_SIZE);
-        let mut painting = Painting::new(begin);
+    fn paint(&self, painting: &mut Painting) {
+        let covering = self.descriptions.covering(painting.begin, painting.end());
         if self.is_debug {
             let mut frames = DebugFrame::new(&self.frames, LittleEndian);
             frames.set_address_size(8);
-            paint(&frames, &self.bases, &covering, &mut painting);
+            paint(&frames, &self.bases, &covering, painting);
         } else {
             let mut frames = EhFrame::new(&self.frames, LittleEndian);
             frames.set_address_size(8);
-            paint(&frames, &self.bases, &covering, &mut painting);
+            paint(&frames, &self.bases, &covering, painting);
         }
-        painting.rows()
     }
 }
 

@@ -43,12 +43,9 @@ impl Writer {
     fn table(mut self) -> UnwindTable {
         self.bytes.extend([0; 4]);
         let bases = BaseAddresses::default().set_eh_frame(FRAMES_AT);
-        UnwindTable::of_eh_frame(
-            SectionBytes::Owned(self.bytes),
-            SectionBytes::default(),
-            (0, FRAMES_AT),
-            bases,
-        )
+        let frames = SectionBytes::Owned(self.bytes);
+        let part = Part::of_eh_frame(frames, SectionBytes::default(), (0, FRAMES_AT), bases);
+        UnwindTable { parts: vec![part] }
     }
 }
 
@@ -151,7 +148,7 @@ fn damage_costs_the_rows_that_it_hits() {
 }
 
 /// What gimli, asked for each address by itself, says of the CFA.
-fn reference(table: &UnwindTable, listed: &Descriptions, address: u64) -> Option<CfaRule<usize>> {
+fn reference(table: &Part, listed: &Descriptions, address: u64) -> Option<CfaRule<usize>> {
     let frames = EhFrame::new(&table.frames, LittleEndian);
     let mut context = UnwindContext::new();
     let covering = listed.covering(address, address + 1);
@@ -168,9 +165,10 @@ fn reference(table: &UnwindTable, listed: &Descriptions, address: u64) -> Option
 fn real_programs_get_the_rules_that_gimli_finds_with_and_without_an_index() {
     for elf in [our_own(), libc()] {
         let table = UnwindTable::of(&elf);
-        assert!(matches!(table.descriptions, Descriptions::Indexed { .. }), "linkers write .eh_frame_hdr");
-        let frames = EhFrame::new(&table.frames, LittleEndian);
-        let listed = Descriptions::listed(&frames, &table.bases);
+        let part = table.parts.last().expect("it has .eh_frame");
+        assert!(matches!(part.descriptions, Descriptions::Indexed { .. }), "linkers write .eh_frame_hdr");
+        let frames = EhFrame::new(&part.frames, LittleEndian);
+        let listed = Descriptions::listed(&frames, &part.bases);
         assert!(!listed.covering(0, u64::MAX).offsets.is_empty());
         let code = elf.segments().iter().find(|segment| segment.executable).expect("it has code");
         let (mut known, mut asked) = (0, 0);
@@ -181,7 +179,7 @@ fn real_programs_get_the_rules_that_gimli_finds_with_and_without_an_index() {
             assert!(rows.windows(2).all(|pair| pair[0].start() < pair[1].start()));
             for offset in (0..PAGE_SIZE).step_by(7) {
                 let row = row_at(&rows, offset as u32);
-                let expected = match reference(&table, &listed, page * PAGE_SIZE + offset) {
+                let expected = match reference(part, &listed, page * PAGE_SIZE + offset) {
                     Some(CfaRule::RegisterAndOffset { register: X86_64::RSP, offset }) => {
                         Some((kind::SP, offset))
                     }
@@ -249,10 +247,11 @@ proptest! {
         for (is_debug, header) in [(false, header), (false, Vec::new()), (true, Vec::new())] {
             let frames = SectionBytes::Owned(bytes.clone());
             let bases = BaseAddresses::default().set_eh_frame(FRAMES_AT).set_eh_frame_hdr(0x1800);
-            let table = match is_debug {
-                false => UnwindTable::of_eh_frame(frames, SectionBytes::Owned(header), (0x1800, FRAMES_AT), bases),
-                true => UnwindTable::of_debug_frame(frames),
+            let part = match is_debug {
+                false => Part::of_eh_frame(frames, SectionBytes::Owned(header), (0x1800, FRAMES_AT), bases),
+                true => Part::of_debug_frame(frames),
             };
+            let table = UnwindTable { parts: vec![part] };
             for page in [0, 1, 2, 4, u32::MAX] {
                 let rows = table.page(page);
                 prop_assert!(!rows.is_empty() && rows.len() <= 4096 && rows[0].start() == 0);
