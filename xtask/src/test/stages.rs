@@ -132,7 +132,8 @@ fn root() -> (Outcome, String) {
 }
 
 /// The files in `tests/tests` that need the feature `root`.
-const ROOT_TESTS: &[&str] = &["clean", "targets", "bad_input", "session", "others", "truth", "quota"];
+const ROOT_TESTS: &[&str] =
+    &["clean", "targets", "bad_input", "session", "others", "truth", "quota", "chains"];
 
 #[cfg(test)]
 mod tests {
