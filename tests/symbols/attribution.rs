@@ -195,3 +195,22 @@ fn functions_are_told_apart_with_and_without_debug_information() {
     let mut table = Table::new(&module, Granularity::Line);
     assert!(table.of_function("_start").iter().all(Option::is_none), "the C runtime is out of scope");
 }
+
+/// Line tables alone say of inlined functions neither where they are declared nor what module they are of. Those of the standard
+/// library must not count for themselves all the same.
+#[test]
+fn with_line_tables_only_inlined_library_functions_count_for_who_uses_them() {
+    let shop = Workshop::new();
+    let known = |flags: &[&str]| -> BTreeSet<String> {
+        let module = open(&shop.compile("iter.rs", "app", flags));
+        let mut table = Table::new(&module, Granularity::Function);
+        let found = table.of_function("engine::sum_squares");
+        assert!(found.iter().all(Option::is_some), "no address of the user's function is out of scope");
+        found.into_iter().flatten().map(|(_, function)| function).collect()
+    };
+    let full = known(&["-g", "-O"]);
+    let tables = known(&["-Cdebuginfo=line-tables-only", "-O"]);
+    let own = |name: &String| name.contains("sum_squares") || name.contains("iter.rs");
+    assert!(full.iter().all(|name| name.contains("sum_squares")), "{full:?}");
+    assert!(tables.iter().all(own) && tables.iter().any(|name| name.contains("sum_squares")), "{tables:?}");
+}

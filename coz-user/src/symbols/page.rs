@@ -116,7 +116,9 @@ impl<'a> Attribution<'a> {
                 Granularity::Line => {
                     self.line(Code { number: range.unit, unit, address: from }, &frames, lines)
                 }
-                Granularity::Function => self.function(range.unit, unit, &frames, lines),
+                Granularity::Function => {
+                    self.function(Code { number: range.unit, unit, address: from }, &frames, lines)
+                }
             };
             if let Some(line) = line {
                 painting.paint(from, to, line);
@@ -184,24 +186,46 @@ impl<'a> Attribution<'a> {
         *self.files.entry((at.number, file)).or_insert_with(|| scope.source(path.as_ref().as_ref()))
     }
 
-    /// The innermost function that is declared in scope.
-    fn function(&mut self, number: u32, unit: &Unit, frames: &[u32], lines: &mut Lines) -> Option<LineId> {
-        for frame in frames.iter().rev() {
-            let Some(frame) = unit.frames.get(*frame as usize) else { continue };
-            let known = self.names.describe(number as usize, frame.entry);
-            let inside = match &known.file {
-                Some(file) => self.scope.source(file.as_ref().as_ref()),
-                None => !known.symbol.is_empty() && self.scope.function(&known.name()),
+    /// The innermost function that is declared in scope, inlined or not. Where nothing says where it is declared (line
+    /// tables only), it is in scope if the source of its own code is.
+    fn function(&mut self, at: Code<'_>, frames: &[u32], lines: &mut Lines) -> Option<LineId> {
+        for (depth, &number) in frames.iter().enumerate().rev() {
+            let Some(frame) = at.unit.frames.get(number as usize) else { continue };
+            let known = self.names.describe(at.number as usize, frame.entry);
+            let source = source(at, frames, depth);
+            let inside = match (&known.file, source) {
+                (Some(file), _) => self.scope.source(file.as_ref().as_ref()),
+                (None, Some(file)) => self.is_in_scope(at, file),
+                (None, None) => !known.symbol.is_empty() && self.scope.function(&known.name()),
             };
             match &known.file {
                 _ if !inside => {}
                 Some(file) if known.line != 0 => {
                     return lines.place(file, known.line, || known.name().into());
                 }
-                _ => return lines.function(&known.name().into()),
+                Some(_) => return lines.function(&known.name().into()),
+                None => {
+                    let name = self.told_apart(at, number, &known.name(), source);
+                    if !name.is_empty() {
+                        return lines.function(&name);
+                    }
+                }
             }
         }
         None
+    }
+
+    /// The name of a function of which nothing says where it is declared. Line tables alone name inlined functions without
+    /// their modules: their file tells them apart.
+    fn told_apart(&mut self, at: Code<'_>, frame: u32, name: &str, source: Option<u32>) -> Arc<str> {
+        let is_inlined = at.unit.frames.get(frame as usize).is_some_and(|frame| frame.level > 0);
+        let linked = if is_inlined { None } else { (self.symbol)(at.address) };
+        let file = source.and_then(|file| at.unit.file(file)).and_then(|path| path.rsplit('/').next());
+        match (linked, file) {
+            (Some(linked), _) => linked,
+            (None, Some(file)) if is_inlined && !name.is_empty() => format!("{name} ({file})").into(),
+            _ => name.into(),
+        }
     }
 
     fn name(&mut self, at: Code<'_>, frame: Option<u32>) -> Arc<str> {
@@ -215,6 +239,19 @@ impl<'a> Attribution<'a> {
             false => name.into(),
         }
     }
+}
+
+/// The file that the code of a frame itself stands in: of a function, that of its first instruction; of an inlined copy, that
+/// of the line table if it is the innermost one, else that of the call of the next one.
+fn source(at: Code<'_>, frames: &[u32], depth: usize) -> Option<u32> {
+    let frame = |depth: usize| at.unit.frames.get(*frames.get(depth)? as usize);
+    let row = |address| at.unit.row_at(address).map(|row| row.file);
+    let file = match (depth, frame(depth + 1)) {
+        (0, _) => row(frame(0)?.address),
+        (_, Some(inner)) => Some(inner.call_file),
+        (_, None) => row(at.address),
+    };
+    file.filter(|&file| at.unit.file(file).is_some())
 }
 
 /// The addresses within a range at which the line or the frames change: sorted, the first is its begin.

@@ -1,0 +1,140 @@
+//! Programs without frame pointers that spend their time in libraries and in the kernel: samples count for the line that
+//! called, and do not cost much.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use coz_tests::run::{Ended, Place};
+use coz_user::experiment::record::{self, Profile};
+
+const SECONDS: &str = "4";
+
+fn source(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("chains").join(name)
+}
+
+fn compile(place: &Place, name: &str, compiler: &str, flags: &[&str]) -> PathBuf {
+    let program = place.path().join("program");
+    let mut command = Command::new(compiler);
+    command.args(flags).arg(source(name)).arg("-o").arg(&program);
+    let output = command.output().expect("the compiler is there");
+    assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
+    program
+}
+
+/// Runs it under the profiler, which must be happy.
+fn profile(place: &Place, words: &[&str]) -> (Ended, Profile) {
+    let ended = place.run(place.profiled(words));
+    assert_eq!(ended.code(), 0, "{}", ended.words());
+    let profile = record::read(&place.profile()).expect("a profile");
+    (ended, profile)
+}
+
+/// Share of all samples that fall on lines with the remark `PART: name`, by name.
+fn shares(profile: &Profile, text: &str) -> BTreeMap<String, f64> {
+    let all = profile.runtime.as_ref().expect("it has ended").health.samples as f64;
+    let part = |line: usize| text.lines().nth(line.checked_sub(1)?)?.split("// PART: ").nth(1);
+    let mut shares = BTreeMap::new();
+    for sampled in &profile.samples {
+        if let Some(name) = sampled.line.and_then(|line| part(line as usize)) {
+            *shares.entry(name.to_owned()).or_insert(0.0) += sampled.count as f64 / all;
+        }
+    }
+    shares
+}
+
+/// What the program itself says of its CPU time.
+fn truth(output: &str) -> BTreeMap<String, f64> {
+    let spent: BTreeMap<String, f64> = output
+        .lines()
+        .filter_map(|line| line.split_once(' '))
+        .map(|(name, ns)| (name.to_owned(), ns.parse().expect("a number")))
+        .collect();
+    let all: f64 = spent.values().sum();
+    spent.into_iter().map(|(name, ns)| (name, ns / all)).collect()
+}
+
+fn assert_right(name: &str, ended: &Ended, profile: &Profile) {
+    let text = std::fs::read_to_string(source(name)).expect("the source");
+    let (found, truth) = (shares(profile, &text), truth(&ended.output()));
+    let all: f64 = found.values().sum();
+    let shown = format!("found {found:?}, truth {truth:?}, in all {all:.3}\n{}", ended.words());
+    eprintln!("{name}: {shown}");
+    assert!(all >= 0.95, "{shown}");
+    for (part, share) in &truth {
+        let found = found.get(part).copied().unwrap_or(0.0);
+        assert!((found - share).abs() < 0.05 * share + 0.02, "{part}: {shown}");
+    }
+}
+
+#[test]
+fn time_in_the_c_library_and_in_system_calls_counts_for_the_line_that_called() {
+    let place = Place::new();
+    let program = compile(&place, "library_time.c", "gcc", &["-O2", "-g", "-fomit-frame-pointer"]);
+    let (ended, profile) = profile(&place, &["-v", program.to_str().expect("UTF-8"), SECONDS]);
+    assert_right("library_time.c", &ended, &profile);
+}
+
+#[test]
+fn a_rust_program_without_frame_pointers_too() {
+    let place = Place::new();
+    let flags = ["--edition=2024", "-Copt-level=2", "-g", "-Cforce-frame-pointers=no"];
+    let program = compile(&place, "library_time.rs", "rustc", &flags);
+    let (ended, profile) = profile(&place, &["-v", program.to_str().expect("UTF-8"), SECONDS]);
+    assert_right("library_time.rs", &ended, &profile);
+}
+
+#[test]
+fn callers_count_too_if_they_are_asked_for() {
+    let place = Place::new();
+    let program = compile(&place, "library_time.c", "gcc", &["-O2", "-g", "-fomit-frame-pointer"]);
+    let words = ["--inclusive", program.to_str().expect("UTF-8"), SECONDS];
+    let (_, profile) = profile(&place, &words);
+    assert_eq!(profile.startup.attribution, record::Attribution::Inclusive);
+    let text = std::fs::read_to_string(source("library_time.c")).expect("the source");
+    let call = text.lines().position(|line| line.contains("work[part](rounds[part]);")).expect("it is there");
+    let samples = profile.runtime.as_ref().expect("it has ended").health.samples;
+    let of_call: u64 = profile
+        .samples
+        .iter()
+        .filter(|sampled| sampled.line == Some(call as u32 + 1))
+        .map(|sampled| sampled.count)
+        .sum();
+    assert!(of_call as f64 > 0.95 * samples as f64, "{of_call} of {samples} samples are below the call");
+    assert!(of_call <= samples, "no sample counts twice for one line: {of_call} of {samples}");
+    assert!(shares(&profile, &text).values().sum::<f64>() > 0.95, "and for the line that it calls from");
+}
+
+#[test]
+fn a_sample_that_is_unwound_costs_at_most_three_microseconds() {
+    // Held open: the kernel measures as long as somebody has it.
+    let _measuring = aya::sys::enable_stats(aya::sys::Stats::RunTime).expect("root, and Linux 5.8");
+    let place = Place::new();
+    let program = compile(&place, "library_time.c", "gcc", &["-O2", "-g", "-fomit-frame-pointer"]);
+    let before: Vec<u32> = samplers().into_iter().map(|(id, ..)| id).collect();
+    let mut running = place.start(place.profiled([program.to_str().expect("UTF-8"), SECONDS]));
+    let deadline = Instant::now() + Duration::from_secs(20);
+    let (runs, time) = loop {
+        let ours = samplers().into_iter().find(|(id, ..)| !before.contains(id));
+        if let Some((_, runs, time)) = ours.filter(|(_, runs, _)| *runs > 5000) {
+            break (runs, time);
+        }
+        assert!(Instant::now() < deadline, "no 5,000 samples");
+        std::thread::sleep(Duration::from_millis(50));
+    };
+    assert_eq!(running.wait().code(), 0);
+    let each = time / u32::try_from(runs).expect("few");
+    eprintln!("{runs} samples, {each:?} each");
+    assert!(each <= Duration::from_micros(3), "{runs} samples, {each:?} each");
+}
+
+/// Programs of this name in the kernel: id, runs, time in all.
+fn samplers() -> Vec<(u32, u64, Duration)> {
+    aya::programs::loaded_programs()
+        .flatten()
+        .filter(|program| program.name_as_str() == Some("sample"))
+        .map(|program| (program.id(), program.run_count(), program.run_time()))
+        .collect()
+}
