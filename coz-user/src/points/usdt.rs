@@ -88,11 +88,11 @@ struct Note {
 
 fn notes_in(mut data: &[u8]) -> impl Iterator<Item = Note> + '_ {
     std::iter::from_fn(move || {
-        while let Some((kind, owner, content, rest)) = split_note(data) {
-            data = rest;
-            if kind == NT_STAPSDT
-                && owner.strip_suffix(b"\0").unwrap_or(owner) == OWNER
-                && let Some(note) = read_note(content)
+        while let Some(raw) = split_note(data) {
+            data = raw.rest;
+            if raw.kind == NT_STAPSDT
+                && raw.owner.strip_suffix(b"\0").unwrap_or(raw.owner) == OWNER
+                && let Some(note) = read_note(raw.content)
             {
                 return Some(note);
             }
@@ -101,8 +101,16 @@ fn notes_in(mut data: &[u8]) -> impl Iterator<Item = Note> + '_ {
     })
 }
 
-/// Type, owner and content of the first note, and what follows it (ELF specification, "Note Section").
-fn split_note(data: &[u8]) -> Option<(u32, &[u8], &[u8], &[u8])> {
+/// Any note, and what follows it.
+struct RawNote<'a> {
+    kind: u32,
+    owner: &'a [u8],
+    content: &'a [u8],
+    rest: &'a [u8],
+}
+
+/// The first note (ELF specification, "Note Section").
+fn split_note(data: &[u8]) -> Option<RawNote<'_>> {
     let word = |at: usize| Some(u32::from_le_bytes(data.get(at..at + 4)?.try_into().ok()?));
     let aligned = |length: u32| (length as usize).checked_add(3).map(|length| length & !3);
     let (owner_length, length, kind) = (word(0)?, word(4)?, word(8)?);
@@ -110,7 +118,8 @@ fn split_note(data: &[u8]) -> Option<(u32, &[u8], &[u8], &[u8])> {
     let (owner, after) = (rest.get(..owner_length as usize)?, rest.get(aligned(owner_length)?..)?);
     let content = after.get(..length as usize)?;
     // The last one need not be filled up.
-    Some((kind, owner, content, after.get(aligned(length)?..).unwrap_or_default()))
+    let rest = after.get(aligned(length)?..).unwrap_or_default();
+    Some(RawNote { kind, owner, content, rest })
 }
 
 /// Location, base and semaphore, eight bytes each; provider, name and arguments, with a NUL behind each.
