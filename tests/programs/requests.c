@@ -1,6 +1,6 @@
 /* Clients whose requests one server answers, each after its turn: the latency of a request is what it waits for its turn and
  * what its answer takes. Clients think for a random time between two requests (a timer ends it), requests are of random
- * sizes, one in ten of them ten times as long as the others: so there is a queue, and a tail.
+ * sizes, one in ten of them four times as long as the others: so there is a queue, and a tail.
  *
  * What the line does is 70 % of the work for usual requests, and none of the long ones': making it faster shortens the
  * queue, and with it mean, median and tail, by different amounts. The last line of output has the latencies' mean, median and

@@ -197,6 +197,28 @@ fn the_header_of_coz_counts_exactly() {
 }
 
 #[test]
+fn the_crate_of_coz_counts_exactly() {
+    let place = Place::new();
+    let manifest = "[package]\nname = \"crated\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\
+                    [dependencies]\ncoz = \"=0.1.3\"\n[profile.release]\ndebug = true\n[workspace]\n";
+    std::fs::create_dir(place.path().join("src")).expect("the place is writable");
+    std::fs::write(place.path().join("Cargo.toml"), manifest).expect("the place is writable");
+    std::fs::write(place.path().join("src/main.rs"), include_str!("../points/crated.rs"))
+        .expect("the place is writable");
+    let mut cargo = Command::new(env!("CARGO"));
+    cargo.args(["build", "--quiet", "--release"]).current_dir(place.path());
+    cargo.env("CARGO_TARGET_DIR", place.path().join("target"));
+    assert!(cargo.status().expect("cargo is there").success(), "{cargo:?}");
+    let program = place.path().join("target/release/crated");
+    let rounds = (40 * ROUNDS).to_string();
+    run(&place, &[], &program, &[&rounds]).assert_says(0, &["latency of job"]);
+    let visits = visits(&place);
+    for name in ["step", "job", "scoped"] {
+        assert_eq!(visits.get(name), Some(&(40 * ROUNDS)), "{name}: {visits:?}");
+    }
+}
+
+#[test]
 fn a_latency_is_measured_in_its_thread_and_agrees_with_littles_law() {
     let place = Place::new();
     let program = compile(&place, "shapes.c", "shapes", &[]);

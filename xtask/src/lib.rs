@@ -7,6 +7,7 @@ use anyhow::Result;
 
 pub mod demo;
 pub mod ebpf;
+pub mod latency;
 pub mod overhead;
 pub mod picture;
 pub mod programs;

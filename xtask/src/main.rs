@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
-use xtask::{demo, ebpf, overhead, picture, race, real, startup, symbols, test, truth};
+use xtask::{demo, ebpf, latency, overhead, picture, race, real, startup, symbols, test, truth};
 
 #[derive(Parser)]
 #[command(name = "cargo xtask", about = "The repository's own commands", disable_help_subcommand = true)]
@@ -30,6 +30,8 @@ enum Command {
     Demo,
     /// Compare predictions with the truth, measured by really shortening the line; needs root
     Truth(truth::Options),
+    /// Compare predictions of latencies (mean, median, 99th percentile) with the truth; needs root
+    Latency(latency::Options),
     /// Profile programs from Debian's source packages, without any change to their source; needs root
     Real(real::Options),
     /// Compare the elapsed time of default runs with that of plain ones; needs root
@@ -61,6 +63,7 @@ fn run(command: Command) -> Result<()> {
         Command::Test(options) => test::run(&options),
         Command::Demo => demo::run(),
         Command::Truth(options) => truth::run(&options),
+        Command::Latency(options) => latency::run(&options),
         Command::Real(options) => real::run(&options),
         Command::Overhead(options) => overhead::run(&options),
         Command::Race(options) => race::run(&options),

@@ -101,12 +101,11 @@ fn notes_in(mut data: &[u8]) -> impl Iterator<Item = Note> + '_ {
     })
 }
 
-/// A note of whatever kind.
+/// Any note, and what follows it.
 struct RawNote<'a> {
     kind: u32,
     owner: &'a [u8],
     content: &'a [u8],
-    /// What follows it.
     rest: &'a [u8],
 }
 
