@@ -24,6 +24,9 @@ pub struct Rows {
     pub rows: Vec<Row>,
 }
 
+/// So many pages are read together. A power of two.
+const NEIGHBOURS: u32 = 8;
+
 /// What has been asked for.
 #[derive(Debug)]
 pub struct Unwinding {
@@ -46,11 +49,16 @@ impl Unwinding {
         (Self { jobs, asked: HashSet::new(), space: RowSpace::default(), is_full: false }, rows)
     }
 
-    /// Has a page of a module read, once.
+    /// Has a page of a module read, once, and its neighbours after it: code that is close by is likely to be met next, and
+    /// each page costs a sample that came too early.
     pub fn ask(&mut self, module: &Arc<Module>, key: PageKey) {
-        if self.asked.insert(key) {
-            // The thread is gone only if it could not be started.
-            let _ = self.jobs.send((Arc::clone(module), key));
+        let first = key.page & !(NEIGHBOURS - 1);
+        for page in std::iter::once(key.page).chain(first..first.saturating_add(NEIGHBOURS)) {
+            let key = PageKey { page, ..key };
+            if self.asked.insert(key) {
+                // The thread is gone only if it could not be started.
+                let _ = self.jobs.send((Arc::clone(module), key));
+            }
         }
     }
 }
