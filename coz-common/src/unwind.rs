@@ -265,10 +265,11 @@ pub fn step(row: Row, frame: &Registers, stack: &impl Stack) -> Result<Registers
     let saved = (row.bp & !BP_RULES) as i64 as u64;
     let rule = row.bp & BP_RULES;
     // Where the prologue begins with `push rbp` both words stand side by side.
-    if rule == BP_AT_CFA && saved == 16u64.wrapping_neg() {
-        if let Some([bp, ip]) = stack.pair(cfa.wrapping_sub(16)) {
-            return called(ip, cfa, bp);
-        }
+    if rule == BP_AT_CFA
+        && saved == 16u64.wrapping_neg()
+        && let Some([bp, ip]) = stack.pair(cfa.wrapping_sub(16))
+    {
+        return called(ip, cfa, bp);
     }
     let ip = stack.word(cfa.wrapping_sub(8)).ok_or(Stop::Unreadable)?;
     // Without it the chain may still go on: most rows count from `rsp`.

@@ -79,8 +79,11 @@ impl Session {
                 self.spaces.looked_at(event.tgid, news, now());
             }
             module => {
-                if let Some(found) = self.ready.attribution.module(module) {
-                    self.ready.unwinding.ask(found, PageKey { module, page: event.other });
+                let key = PageKey { module, page: event.other };
+                if let Some(found) = self.ready.attribution.module(module)
+                    && !self.ready.unwinding.ask(found, key)
+                {
+                    self.ready.kernel.may_ask_again(Wanted { module, what: event.other });
                 }
             }
         }
@@ -97,7 +100,10 @@ impl Session {
     pub(super) fn rows_read(&mut self, read: &Rows) {
         let Ready { kernel, unwinding, notices, .. } = &mut self.ready;
         match kernel.add_rows(&mut unwinding.space, read.key, &read.rows) {
-            Ok(()) => kernel.may_ask_again(Wanted { module: read.key.module, what: read.key.page }),
+            Ok(()) => {
+                unwinding.is_known(read.key);
+                kernel.may_ask_again(Wanted { module: read.key.module, what: read.key.page });
+            }
             // The request stays: it is not made again.
             Err(error) if !unwinding.is_full => {
                 unwinding.is_full = true;

@@ -189,7 +189,6 @@ impl Session {
                 },
                 Some(registered) = self.ready.registrations.recv() => self.registered(registered),
                 Some(page) = self.ready.resolved.recv() => self.resolved(&page),
-                Some(rows) = self.ready.rows.recv() => self.rows_read(&rows),
                 () = until(timer), if timer.is_some() => {
                     self.timer = None;
                     self.tell(Event::Tick);
@@ -200,6 +199,8 @@ impl Session {
                     }
                     self.kernel_events();
                 }
+                // After the events: what is wanted now goes before what may be wanted next.
+                Some(rows) = self.ready.rows.recv() => self.rows_read(&rows),
                 () = tokio::time::sleep_until(look) => {
                     let fresh = self.look_up();
                     self.may_ask_again();
