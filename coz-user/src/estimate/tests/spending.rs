@@ -34,7 +34,7 @@ const LOOK: usize = 12;
 /// time; the whole program and no time where that never happens.
 pub(super) fn until(program: &Program, seed: u64, points: f64, how: How) -> (Profile, Option<f64>) {
     let levels: Vec<_> = (1..=20).filter_map(|i| Speedup::from_percent(i * 5)).collect();
-    let mut plan = Plan::new(seed, Lines::Sampled, &levels);
+    let mut plan = Plan::new(seed, Lines::Sampled, &levels).brief();
     let mut until = Until::points(points);
     let mut seen = vec![0; program.phases[0].lines.len()];
     let line = |location: &str| (0..seen.len()).find(|&i| name(i) == location).map(|i| LineId(i as u32 + 1));
