@@ -52,7 +52,7 @@ fn many_threads(args: [&str; 2]) -> (Ended, Vec<u64>) {
         std::thread::sleep(std::time::Duration::from_millis(10));
     }
     let ended = running.wait();
-    ended.assert_says(3, &["SlotsFull 0,", "SamplesDropped 0,"]);
+    ended.assert_says(3, &["SlotsFull 0,", "EventsLost 0,", "PendingLost 0,"]);
     (ended, memory)
 }
 
