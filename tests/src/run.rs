@@ -193,6 +193,14 @@ impl Running {
         wait_until(phrase, || Some(self.output_so_far()).filter(|output| output.contains(phrase)))
     }
 
+    /// Its own memory (`RssAnon`) now, kilobytes; `None` when it has ended.
+    #[must_use]
+    pub fn private_kb(&self) -> Option<u64> {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.pid())).ok()?;
+        let field = status.lines().find_map(|line| line.strip_prefix("RssAnon:"))?;
+        field.trim().strip_suffix(" kB")?.parse().ok()
+    }
+
     /// Waits for its end.
     ///
     /// # Panics

@@ -40,6 +40,40 @@ fn twenty_thousand_threads_one_after_the_other() {
     assert_eq!(runtime["lost_samples"], 0, "{runtime}");
 }
 
+/// Runs the program of many threads with experiments on it, and looks at the profiler's memory meanwhile, kilobytes.
+fn many_threads(args: [&str; 2]) -> (Ended, Vec<u64>) {
+    let place = Place::new();
+    let mut command = place.profiled(["-v", "-P", "thread", "--"]);
+    command.arg(program("threads")).args(args).stdin(std::process::Stdio::null());
+    let mut running = place.start(command);
+    let mut memory = Vec::new();
+    while let Some(now) = running.private_kb() {
+        memory.push(now);
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    let ended = running.wait();
+    ended.assert_says(3, &["SlotsFull 0,", "EventsLost 0,", "PendingLost 0,"]);
+    (ended, memory)
+}
+
+#[test]
+fn a_thousand_threads_at_once_all_have_a_slot() {
+    let (ended, memory) = many_threads(["once", "1000"]);
+    assert!(ended.output().starts_with("1000 threads"), "{}", ended.output());
+    assert!(!memory.is_empty());
+}
+
+#[test]
+fn the_profiler_does_not_grow_with_the_number_of_threads_that_were() {
+    // More than there are slots: they must be used again.
+    let (ended, memory) = many_threads(["turn", "20000"]);
+    assert!(ended.output().starts_with("20000 threads"), "{}", ended.output());
+    let quarter = memory.len() / 4;
+    let (early, late) = (memory[quarter..2 * quarter].iter().max(), memory[3 * quarter..].iter().max());
+    let (early, late) = early.zip(late).expect("it was looked at more than once");
+    assert!(late.saturating_sub(*early) <= 2048, "{early} kB became {late} kB: {memory:?}");
+}
+
 #[test]
 fn hundreds_of_forks_and_execs() {
     let script = "i=0; n=0; while [ $i -lt 250 ]; do i=$((i+1)); (exit $((i % 5))) || n=$((n + 1)); /bin/true; done; \

@@ -11,7 +11,7 @@ use aya::{
     Ebpf, EbpfLoader, Endianness, include_bytes_aligned,
     maps::{Array, Map, MapData, RingBuf},
     programs::{
-        BtfTracePoint, PerfEvent, Program, UProbe,
+        BtfTracePoint, PerfEvent, Program, ProgramError, UProbe,
         perf_event::{PerfEventConfig, PerfEventLinkId, PerfEventScope, SamplePolicy, SoftwareEvent},
     },
     util::online_cpus,
@@ -65,6 +65,9 @@ const INTERRUPTS: [&str; 17] = [
 
 /// Loaded only where a system call is a point: it makes every one of them slower.
 const ON_DEMAND: &str = "sys_exit";
+
+/// So often a check of a program that a signal has broken off is begun anew.
+const INTERRUPTED_CHECKS: usize = 10;
 
 /// At most so many threads take probes away.
 const MAX_DETACHING: usize = 16;
@@ -329,18 +332,30 @@ fn load_programs(ebpf: &mut Ebpf, numbers: &aya::Btf) -> Result<Vec<&'static str
 fn load_each(programs: Vec<(String, &mut Program)>, numbers: &aya::Btf) -> Result<Vec<String>> {
     let mut without = Vec::new();
     for (name, program) in programs {
-        let loaded = match program {
+        let mut load = || match program {
             Program::BtfTracePoint(program) => program.load(&name, numbers),
             Program::PerfEvent(program) => program.load(),
             Program::UProbe(program) => program.load(),
-            _ => bail!("the eBPF program {name} is of another kind"),
+            _ => Err(ProgramError::UnexpectedProgramType),
         };
+        let mut loaded = load();
+        for _ in 0..INTERRUPTED_CHECKS {
+            if !loaded.as_ref().is_err_and(was_interrupted) {
+                break;
+            }
+            loaded = load();
+        }
         match loaded {
             Err(_) if INTERRUPTS.contains(&name.as_str()) => without.push(name),
             loaded => loaded.with_context(|| refused(&name))?,
         }
     }
     Ok(without)
+}
+
+/// Whether the kernel broke off the check because of a signal: it lets nobody wait, not even one who is only stopped and continued.
+fn was_interrupted(error: &ProgramError) -> bool {
+    matches!(error, ProgramError::LoadError { io_error, .. } if io_error.raw_os_error() == Some(libc::EAGAIN))
 }
 
 fn refused(name: &str) -> String {

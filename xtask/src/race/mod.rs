@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use anyhow::{Context as _, Result, ensure};
 use clap::ValueEnum;
 use comfy_table::Table;
+use serde::{Deserialize, Serialize};
 
 use crate::programs::{Debug, Program};
 use crate::sh;
@@ -42,6 +43,19 @@ pub struct Options {
     /// Only these programs
     #[arg(value_name = "PROGRAM")]
     programs: Vec<String>,
+}
+
+/// How long a run took until it was enough.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+struct Taken {
+    /// `None`: it never was.
+    seconds: Option<f64>,
+}
+
+impl Taken {
+    const fn after(seconds: Option<f64>) -> Self {
+        Self { seconds }
+    }
 }
 
 /// Who decides what is tried.
@@ -109,19 +123,22 @@ pub fn run(options: &Options) -> Result<()> {
                                 .then(|| coz::watch(&for_coz, options.limit, &profile))
                                 .transpose()
                         })?;
-                        let judged =
-                            || raw.map(|raw| coz::enough(&raw, &profiler, options.points)).transpose();
+                        let judged = || {
+                            raw.map(|raw| coz::enough(&raw, &profiler, options.points).map(Taken::after))
+                                .transpose()
+                        };
                         store.get(&format!("{label}.time.json"), judged)?
                     }
                     _ => store.get(&format!("{label}.json"), || {
                         let random = way == Way::Random;
                         let run = || {
                             ours::enough(&program, &profiler, options.points, options.limit, random, &profile)
+                                .map(Taken::after)
                         };
                         wanted(&mut left).then(run).transpose()
                     })?,
                 };
-                times.extend(time);
+                times.extend(time.map(|taken: Taken| taken.seconds));
             }
         }
         rows.push((name.clone(), times));
