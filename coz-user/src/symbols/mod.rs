@@ -13,6 +13,7 @@ mod dwarf;
 pub mod elf;
 mod index;
 mod inlined;
+mod jit;
 mod line_sites;
 mod lines;
 mod module;
@@ -31,6 +32,7 @@ mod unwind;
 
 pub use demangle::{demangle, short_name, split_clone};
 pub use inlined::{Declaration, Inlined};
+pub use jit::{ANONYMOUS, JitMap};
 pub use line_sites::{LineSearch, LineSite};
 pub use lines::{Line, Lines};
 pub use module::{Detail, Mapping, Module};
