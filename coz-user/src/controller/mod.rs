@@ -26,5 +26,6 @@ mod spending;
 mod startup;
 mod unwinding;
 mod voice;
+pub mod watch;
 
 pub use session::run;
