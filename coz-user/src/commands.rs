@@ -72,8 +72,8 @@ pub fn points(config: &PointsConfig) -> Result<String> {
         program.image().with_context(|| format!("{} is not an ELF program", program.path.display()))?;
     let module = Arc::new(Module::open(file, &Scope::default(), &config.debug_dirs)?);
     let filter = config.filter.as_deref().unwrap_or("");
-    let candidates = points::candidates(&module, filter);
-    if candidates.is_empty() {
+    let listing = points::Listing::of(&module, filter);
+    if listing.is_empty() {
         let why = match (filter, module.advice()) {
             ("", Some(advice)) => advice,
             ("", None) => "it has no functions of its own".to_owned(),
@@ -81,12 +81,17 @@ pub fn points(config: &PointsConfig) -> Result<String> {
         };
         return Err(Exit::failure(format!("{}: no candidates: {why}", file.display())).into());
     }
-    let width = candidates.iter().map(|candidate| candidate.spec.len()).max().unwrap_or(0).min(60);
     let mut out = String::new();
-    for candidate in &candidates {
-        let place = candidate.location.as_deref().unwrap_or("");
+    if listing.coz_h {
+        out.push_str(
+            "# coz.h: this program's own points are counted without any -P, when it first passes them\n",
+        );
+    }
+    let entries = || listing.probes.iter().chain(&listing.lines).chain(&listing.functions);
+    let width = entries().map(|entry| entry.spec.len()).max().unwrap_or(0).min(60);
+    for entry in entries() {
         // Writing to a String can not fail.
-        let _ = writeln!(out, "{:width$}  {place}", candidate.spec);
+        let _ = writeln!(out, "{:width$}  {}", entry.spec, entry.about);
     }
     Ok(out)
 }

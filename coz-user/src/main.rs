@@ -31,6 +31,7 @@ fn carry_out(command: Command) -> anyhow::Result<u8> {
         Command::Run(config) => controller::run(*config),
         Command::Report(config) => commands::report(&config).and_then(|text| print(&text, 0)),
         Command::Points(config) => commands::points(&config).and_then(|text| print(&text, 0)),
+        Command::Watch(config) => controller::watch::run(&config).and_then(|text| print(&text, 0)),
         Command::Doctor(config) => {
             let (text, code) = commands::doctor(&config);
             print(&text, code)

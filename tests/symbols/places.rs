@@ -1,7 +1,7 @@
 //! Specs of progress points on real binaries.
 
 use crate::harness::{Workshop, open, remark};
-use coz_user::points::{Binaries, Resolved, Spec, candidates, resolve};
+use coz_user::points::{Binaries, Listing, Resolved, Spec, candidates, resolve};
 use coz_user::symbols::{Module, Scope};
 use std::path::Path;
 use std::sync::Arc;
@@ -247,4 +247,33 @@ fn candidates_are_the_programs_own_functions() {
     // A word that no folder above the sources can hold: locations are searched too.
     let found = candidates(&open(&path), "WORK(INT)");
     assert!(!found.is_empty() && found.iter().all(|c| c.name.contains("work(int)")), "{found:?}");
+}
+
+/// Functions, the lines of a file that the filter names, declared probes, and the word of coz.h.
+#[test]
+fn everything_that_can_be_a_point_is_listed() {
+    let shop = Workshop::new();
+    let path = shop.compile("plain.c", "app", &["-O2", "-g"]);
+    let specs = |filter: &str| {
+        let listing = Listing::of(&open(&path), filter);
+        let names =
+            |entries: Vec<coz_user::points::Entry>| entries.into_iter().map(|e| e.spec).collect::<Vec<_>>();
+        (names(listing.functions), names(listing.lines), listing.coz_h)
+    };
+    let (functions, lines, coz_h) = specs("");
+    assert!(functions.contains(&"work".to_owned()) && lines.is_empty() && !coz_h, "{functions:?} {lines:?}");
+    let report = format!("plain.c:{}", remark("plain.c", "report"));
+    let (functions, lines, _) = specs("plain.c");
+    assert!(
+        functions.contains(&"main".to_owned()) && lines.contains(&report),
+        "by its file: {functions:?} {lines:?}"
+    );
+    assert!(!functions.iter().any(|name| name == "_start"), "{functions:?}");
+    assert_eq!(specs(&report).1, [report.clone()]);
+    let found = point(&path, &report);
+    assert!(!found.sites.is_empty(), "what is listed can be used");
+    assert_eq!(specs("no such thing").0.len(), 0);
+
+    let marked = shop.compile("marked.c", "marked", &["-O2", "-g"]);
+    assert!(Listing::of(&open(&marked), "").coz_h);
 }

@@ -24,6 +24,13 @@ SYMBOL%return, usdt:PROVIDER:NAME, syscall:NAME or sampled:FILE:LINE. `coz-bpf p
 
 The program runs as the user who called sudo; its input, output and exit code are its own.";
 
+const POINTS_EXAMPLES: &str = "\
+Examples:
+  coz-bpf points ./server                       functions, USDT probes
+  coz-bpf points ./server request               those whose name or place contains `request`
+  coz-bpf points ./server src/queue.c           functions and lines of a file
+  sudo coz-bpf points --run -- ./server --port 80   which functions are entered at a steady rate";
+
 /// Causal profiler: shows what making a line faster would do for the whole program.
 #[derive(Debug, Parser)]
 #[command(name = "coz-bpf", version, arg_required_else_help = true, after_help = EXIT_CODES)]
@@ -237,13 +244,26 @@ pub(super) struct ViewPageArgs {
 }
 
 #[derive(Debug, Args)]
+#[command(after_help = POINTS_EXAMPLES, override_usage = "coz-bpf points [OPTIONS] PROGRAM [FILTER]\n       coz-bpf points --run [OPTIONS] -- PROGRAM [ARGS]...")]
 pub(super) struct PointsArgs {
     /// The program
-    #[arg(value_name = "PROGRAM")]
-    pub program: PathBuf,
-    /// Only what contains this text
+    #[arg(value_name = "PROGRAM", required_unless_present = "run")]
+    pub program: Option<PathBuf>,
+    /// Only what contains this text; the lines of a source file too, if that is what it names
     #[arg(value_name = "FILTER")]
     pub filter: Option<String>,
+    /// Run the program for a few seconds, and name the functions that are entered at a steady rate; needs root
+    #[arg(long, conflicts_with = "program", requires = "command")]
+    pub run: bool,
+    /// With --run: for so many seconds; the program is ended (SIGTERM) after that
+    #[arg(short, long, value_name = "SECS", value_parser = parse_seconds, default_value = "6", requires = "run")]
+    pub duration: coz_common::units::Nanos,
+    /// With --run: run the program as this user (default: the one who called sudo)
+    #[arg(long, value_name = "NAME", requires = "run")]
+    pub user: Option<String>,
+    /// With --run: the program, and its arguments
+    #[arg(last = true, value_name = "PROGRAM [ARGS]", requires = "run")]
+    pub command: Vec<OsString>,
     /// Another folder with debug information; repeatable
     #[arg(long = "debug-dir", value_name = "DIR")]
     pub debug_dirs: Vec<PathBuf>,

@@ -15,6 +15,8 @@ pub enum Command {
     Report(ReportConfig),
     /// `coz-bpf points`
     Points(PointsConfig),
+    /// `coz-bpf points --run`
+    Watch(WatchConfig),
     /// `coz-bpf doctor`
     Doctor(DoctorConfig),
 }
@@ -103,6 +105,21 @@ pub struct PointsConfig {
     pub program: PathBuf,
     /// Only what contains this.
     pub filter: Option<String>,
+    /// More folders with debug information.
+    pub debug_dirs: Vec<PathBuf>,
+    /// How much is said.
+    pub talk: Talk,
+}
+
+/// Which program is run to see what makes a good progress point.
+#[derive(Clone, Debug, PartialEq)]
+pub struct WatchConfig {
+    /// The program and its arguments, at least one word.
+    pub program: Vec<OsString>,
+    /// Run it as this user; `None`: as the one who called sudo.
+    pub user: Option<String>,
+    /// For so long.
+    pub duration: Nanos,
     /// More folders with debug information.
     pub debug_dirs: Vec<PathBuf>,
     /// How much is said.

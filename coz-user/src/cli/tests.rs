@@ -156,6 +156,16 @@ fn report_points_and_doctor() {
         panic!()
     };
     assert_eq!((c.json, c.coz, c.view.top, c.view.sort), (true, Some("-".into()), 3, Sort::Effect));
+    let Ok(Command::Watch(c)) = parsed(&["points", "--run", "-d", "3", "--", "./a", "-x"]) else { panic!() };
+    assert_eq!((c.program, c.duration.0), (vec!["./a".into(), "-x".into()], 3_000_000_000));
+    for wrong in [
+        &["points", "--run"][..],
+        &["points", "./a", "-d", "3"],
+        &["points", "./a", "--", "x"],
+        &["points", "--run", "./a", "--", "b"],
+    ] {
+        assert!(parsed(wrong).is_err(), "{wrong:?}");
+    }
     let Ok(Command::Points(c)) = parsed(&["points", "./a", "han", "--debug-dir", "d"]) else { panic!() };
     assert_eq!((c.filter.as_deref(), c.debug_dirs.len()), (Some("han"), 1));
     assert!(matches!(parsed(&["doctor"]), Ok(Command::Doctor(DoctorConfig { program: None, .. }))));

@@ -4,7 +4,7 @@ use coz_common::units::{Nanos, Speedup};
 
 use super::args::{Cli, CommandArgs, MeasureArgs, RunArgs, TalkArgs, ViewArgs};
 use super::config::{
-    Command, DoctorConfig, Fixed, Granularity, PointsConfig, ReportConfig, RunConfig, Talk, View,
+    Command, DoctorConfig, Fixed, Granularity, PointsConfig, ReportConfig, RunConfig, Talk, View, WatchConfig,
 };
 use super::exit::Exit;
 
@@ -23,12 +23,21 @@ pub(super) fn command(cli: Cli) -> Result<Command, Exit> {
             view: view(&args.view),
             talk,
         }),
-        CommandArgs::Points(args) => Command::Points(PointsConfig {
-            program: args.program,
-            filter: args.filter,
-            debug_dirs: args.debug_dirs,
-            talk,
-        }),
+        CommandArgs::Points(args) => match args.program {
+            Some(program) => Command::Points(PointsConfig {
+                program,
+                filter: args.filter,
+                debug_dirs: args.debug_dirs,
+                talk,
+            }),
+            None => Command::Watch(WatchConfig {
+                program: args.command,
+                user: args.user,
+                duration: args.duration,
+                debug_dirs: args.debug_dirs,
+                talk,
+            }),
+        },
         CommandArgs::Doctor(args) => Command::Doctor(DoctorConfig { program: args.program, talk }),
         CommandArgs::Attach(_) | CommandArgs::View(_) | CommandArgs::Diff(_) => {
             return Err(Exit::usage("this command is not in this version yet"));

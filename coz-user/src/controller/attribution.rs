@@ -3,7 +3,7 @@
 
 use std::{
     collections::HashMap,
-    os::fd::AsRawFd,
+    os::{fd::AsRawFd, unix::fs::MetadataExt},
     path::{Path, PathBuf},
     sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc},
     thread,
@@ -18,8 +18,9 @@ use coz_common::{
 };
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
+use super::jits::{Jit, Jits};
 use crate::{
-    symbols::{Granularity, Lines, Mapping, Module, Scope},
+    symbols::{ANONYMOUS, Granularity, Lines, Mapping, Module, Scope},
     target::{process::CodeMapping, vdso},
 };
 
@@ -32,9 +33,22 @@ pub struct ResolvedPage {
     pub entries: Vec<LineEntry>,
 }
 
+/// Who knows the lines of a page.
+enum Code {
+    /// A file.
+    Module(Arc<Module>),
+    /// A process that makes code while it runs.
+    Jit(Arc<Jit>),
+}
+
+/// When a file was written, and its length: another file may have the same number later.
+type Stamp = (i64, i64, u64);
+
 /// A module that some process has mapped.
 struct Known {
     module: Arc<Module>,
+    /// Of the file when it was opened; `None` where it has no name.
+    stamp: Option<Stamp>,
     /// Whether lines of it are in scope, in any process.
     in_scope: bool,
 }
@@ -48,7 +62,8 @@ pub struct Attribution {
     by_file: HashMap<((u32, u32), u64), Option<u32>>,
     /// Addresses whose page has been asked for.
     waiting: HashMap<PageKey, Vec<(u64, LineCount)>>,
-    jobs: mpsc::Sender<(Arc<Module>, PageKey)>,
+    jobs: mpsc::Sender<(Code, PageKey)>,
+    jits: Jits,
     /// What was sampled before the kernel knew the page.
     late: HashMap<LineId, LineCount>,
 }
@@ -77,6 +92,7 @@ impl Attribution {
             by_file: HashMap::new(),
             waiting: HashMap::new(),
             jobs,
+            jits: Jits::default(),
             late: HashMap::new(),
         };
         (attribution, resolved)
@@ -104,14 +120,14 @@ impl Attribution {
     /// Where the file can not be read as an ELF program.
     pub fn main_module(&mut self, path: &Path, device: (u32, u32), inode: u64) -> Result<Arc<Module>> {
         let module = Arc::new(Module::open(path, &self.scope, &self.debug_dirs)?);
-        let number = self.add(Arc::clone(&module));
+        let number = self.add(Arc::clone(&module), stamp(path, inode));
         self.by_file.insert((device, inode), Some(number));
         self.modules[number as usize - 1].in_scope = self.scope.binary(path, true);
         Ok(module)
     }
 
-    fn add(&mut self, module: Arc<Module>) -> u32 {
-        self.modules.push(Known { module, in_scope: false });
+    fn add(&mut self, module: Arc<Module>, stamp: Option<Stamp>) -> u32 {
+        self.modules.push(Known { module, stamp, in_scope: false });
         self.modules.len() as u32
     }
 
@@ -120,6 +136,14 @@ impl Attribution {
     pub fn ranges(&mut self, pid: u32, mappings: &[CodeMapping], main: Option<&Path>) -> (Vec<Range>, usize) {
         let mut ranges = Vec::new();
         for mapping in mappings {
+            if mapping.path == Path::new(ANONYMOUS) {
+                if self.scope.jit()
+                    && let Some((module, bias)) = self.jits.of(pid, mapping.start)
+                {
+                    ranges.push(Range { start: mapping.start, end: mapping.end, bias, module, scope: 1 });
+                }
+                continue;
+            }
             let Some(module) = self.module_of(pid, mapping) else { continue };
             let known = &mut self.modules[module as usize - 1];
             let place = Mapping { start: mapping.start, end: mapping.end, file_offset: mapping.offset };
@@ -139,8 +163,13 @@ impl Attribution {
 
     fn module_of(&mut self, pid: u32, mapping: &CodeMapping) -> Option<u32> {
         let file = (mapping.device, mapping.inode);
+        let stamp = if mapping.deleted { None } else { stamp(&mapping.path, mapping.inode) };
         if let Some(known) = self.by_file.get(&file) {
-            return *known;
+            // A file that was removed leaves its number to the next one.
+            let before = known.and_then(|number| self.modules.get(number as usize - 1)?.stamp);
+            if before.is_none() || stamp.is_none() || before == stamp {
+                return *known;
+            }
         }
         let open = |path: &Path| Module::open(path, &self.scope, &self.debug_dirs).ok();
         let module = if mapping.path == Path::new(vdso::NAME) {
@@ -152,7 +181,7 @@ impl Attribution {
         } else {
             open(&mapping.path)
         };
-        let number = module.map(|module| self.add(Arc::new(module)));
+        let number = module.map(|module| self.add(Arc::new(module), stamp));
         self.by_file.insert(file, number);
         number
     }
@@ -167,13 +196,39 @@ impl Attribution {
 
     /// Has a page looked up that nobody has asked for yet; what waits for it.
     fn ask(&mut self, key: PageKey) -> &mut Vec<(u64, LineCount)> {
-        if !self.waiting.contains_key(&key)
-            && let Some(module) = self.module(key.module)
-        {
-            // The thread is gone only if it could not be started.
-            let _ = self.jobs.send((Arc::clone(module), key));
+        if !self.waiting.contains_key(&key) {
+            self.send(key);
         }
         self.waiting.entry(key).or_default()
+    }
+
+    fn send(&mut self, key: PageKey) {
+        let code = match self.jits.get(key.module) {
+            Some(jit) => Some(Code::Jit(Arc::clone(jit))),
+            None => self.module(key.module).map(|module| Code::Module(Arc::clone(module))),
+        };
+        self.jits.asked(key);
+        if let Some(code) = code {
+            // The thread is gone only if it could not be started.
+            let _ = self.jobs.send((code, key));
+        }
+    }
+
+    /// Reads what programs have written about code that they made since the last time.
+    pub fn read_on(&mut self) {
+        for key in self.jits.read_on() {
+            self.send(key);
+        }
+    }
+
+    /// Whether the kernel is to be told of a page: not if it has it already.
+    pub fn is_news(&mut self, page: &ResolvedPage) -> bool {
+        self.jits.is_news(page.key, &page.entries)
+    }
+
+    /// A process has ended, or has another program now.
+    pub fn ended(&mut self, pid: u32) {
+        self.jits.ended(pid);
     }
 
     /// Has the pages of these addresses of a module looked up before any sample falls on them.
@@ -222,16 +277,27 @@ impl Attribution {
     }
 }
 
+/// The stamp of a file, if it is still the one with this number.
+fn stamp(path: &Path, inode: u64) -> Option<Stamp> {
+    let meta = std::fs::metadata(path).ok().filter(|meta| meta.ino() == inode)?;
+    Some((meta.mtime(), meta.mtime_nsec(), meta.len()))
+}
+
 fn read_pages(
-    work: &mpsc::Receiver<(Arc<Module>, PageKey)>,
+    work: &mpsc::Receiver<(Code, PageKey)>,
     answers: &UnboundedSender<ResolvedPage>,
     lines: &Mutex<Lines>,
     granularity: Granularity,
 ) {
-    for (module, key) in work {
-        module.prepare(key.page);
+    for (code, key) in work {
+        if let Code::Module(module) = &code {
+            module.prepare(key.page);
+        }
         let mut lines = lines.lock().unwrap_or_else(PoisonError::into_inner);
-        let entries = module.page(key.page, granularity, &mut lines);
+        let entries = match &code {
+            Code::Module(module) => module.page(key.page, granularity, &mut lines),
+            Code::Jit(jit) => jit.page(key.page, &mut lines),
+        };
         drop(lines);
         if answers.send(ResolvedPage { key, entries }).is_err() {
             return;

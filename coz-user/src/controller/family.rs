@@ -25,6 +25,11 @@ impl Family {
         }
     }
 
+    /// Those that are alive, in the order of their ids.
+    pub fn alive(&self) -> impl Iterator<Item = u32> + Clone {
+        self.alive.iter().copied()
+    }
+
     /// Those that outlive the process that was started.
     #[must_use]
     pub fn left_by(&self, root: u32) -> Vec<u32> {

@@ -127,10 +127,12 @@ impl Session {
             match event.kind {
                 // A handler that has registered since the exec stays.
                 EVENT_EXEC => {
+                    self.ready.attribution.ended(event.tgid);
                     self.describe(event.tgid, |_| {});
                     self.spaces.looked_at(event.tgid, true, now());
                 }
                 EVENT_EXIT => {
+                    self.ready.attribution.ended(event.tgid);
                     self.ready.kernel.forget_process(event.tgid);
                     let open = self.spaces.ended(event.tgid);
                     self.ready.kernel.may_ask_again(open);
@@ -155,7 +157,24 @@ impl Session {
         }
     }
 
+    /// Code may have been unloaded, or made, without anybody telling.
+    pub(super) fn look_again(&mut self) {
+        self.ready.attribution.read_on();
+        let began = now();
+        let Some(pid) = self.rounds.next(self.family.alive(), began) else { return };
+        // Who is not known has not begun, or has ended.
+        if self.ready.kernel.process(pid).is_ok_and(|known| known.is_some()) {
+            self.describe(pid, |_| {});
+        }
+        let after = now();
+        self.rounds.took(after.since(began), after);
+    }
+
     pub(super) fn resolved(&mut self, page: &ResolvedPage) {
+        if !self.ready.attribution.is_news(page) {
+            self.ready.attribution.arrived(page);
+            return;
+        }
         if let Err(error) = self.ready.kernel.add_page(&mut self.space, page.key, &page.entries) {
             self.ready.notices.push(format!("{error:#}"));
             return;

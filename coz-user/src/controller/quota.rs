@@ -72,7 +72,8 @@ impl Quotas {
 }
 
 /// Where the counts of the groups in a `/proc/PID/cgroup` stand, from the process's own upwards.
-fn files(text: &str) -> Vec<PathBuf> {
+#[must_use]
+pub fn files(text: &str) -> Vec<PathBuf> {
     let mut files = Vec::new();
     for line in text.lines() {
         let mut fields = line.splitn(3, ':');

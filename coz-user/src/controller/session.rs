@@ -15,6 +15,7 @@ use super::{
     progress::Progress,
     quota::Quotas,
     recorder::Recorder,
+    rounds::Rounds,
     setup::{self, Ready},
     signals::Signals,
     spaces::Spaces,
@@ -70,6 +71,7 @@ pub(super) struct Session {
     pub(super) space: TableSpace,
     pub(super) spaces: Spaces,
     pub(super) family: Family,
+    pub(super) rounds: Rounds,
     pub(super) voice: Voice,
     signals: Signals,
     log: Option<KernelLog>,
@@ -147,6 +149,7 @@ impl Session {
             space: TableSpace::default(),
             spaces: Spaces::default(),
             family: Family::default(),
+            rounds: Rounds::default(),
             voice,
             signals,
             log,
@@ -207,6 +210,7 @@ impl Session {
                 () = tokio::time::sleep_until(look) => {
                     let fresh = self.look_up();
                     self.may_ask_again();
+                    self.look_again();
                     self.look_for_points();
                     self.show_status();
                     self.print_log();

@@ -4,6 +4,7 @@ pub mod btf;
 pub mod calibrate;
 pub mod control;
 mod control_file;
+pub mod counting;
 pub mod doctor;
 pub mod environment;
 pub mod lines;

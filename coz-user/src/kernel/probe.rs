@@ -72,6 +72,21 @@ pub fn attach(program: BorrowedFd<'_>, spot: &Spot<'_>, cookie: u64) -> Result<O
 }
 
 fn try_attach(program: BorrowedFd<'_>, spot: &Spot<'_>, cookie: u64) -> io::Result<OwnedFd> {
+    // All processes (-1), which takes one CPU's number.
+    let event = event(spot, -1, 0)?;
+    let attr = LinkAttr {
+        program: program.as_raw_fd() as u32,
+        event: event.as_raw_fd() as u32,
+        attach_type: BPF_PERF_EVENT,
+        flags: 0,
+        cookie,
+    };
+    // SAFETY: the attribute outlives the call.
+    owned(unsafe { libc::syscall(libc::SYS_bpf, BPF_LINK_CREATE, &raw const attr, size_of::<LinkAttr>()) })
+}
+
+/// The kernel's event for a place, of a thread (-1: all) on a CPU (-1: any; not both).
+pub(super) fn event(spot: &Spot<'_>, thread: i32, cpu: i32) -> io::Result<OwnedFd> {
     let path = CString::new(spot.file.as_os_str().as_bytes())?;
     let semaphore = spot.semaphore.unwrap_or(0);
     if semaphore > u64::from(u32::MAX) {
@@ -85,19 +100,10 @@ fn try_attach(program: BorrowedFd<'_>, spot: &Spot<'_>, cookie: u64) -> io::Resu
         offset: spot.offset,
         ..EventAttr::default()
     };
-    // SAFETY: the attribute and the path that it names outlive the call; all processes (-1), which takes one CPU's number.
-    let event =
-        unsafe { libc::syscall(libc::SYS_perf_event_open, &raw const attr, -1, 0, -1, PERF_FLAG_FD_CLOEXEC) };
-    let event = owned(event)?;
-    let attr = LinkAttr {
-        program: program.as_raw_fd() as u32,
-        event: event.as_raw_fd() as u32,
-        attach_type: BPF_PERF_EVENT,
-        flags: 0,
-        cookie,
-    };
-    // SAFETY: the attribute outlives the call.
-    owned(unsafe { libc::syscall(libc::SYS_bpf, BPF_LINK_CREATE, &raw const attr, size_of::<LinkAttr>()) })
+    // SAFETY: the attribute and the path that it names outlive the call.
+    owned(unsafe {
+        libc::syscall(libc::SYS_perf_event_open, &raw const attr, thread, cpu, -1, PERF_FLAG_FD_CLOEXEC)
+    })
 }
 
 fn owned(result: libc::c_long) -> io::Result<OwnedFd> {

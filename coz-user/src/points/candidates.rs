@@ -1,6 +1,6 @@
 //! What can serve as a progress point in a program: its functions in scope.
 
-use crate::symbols::{Declaration, Function, Module, demangle, split_clone};
+use crate::symbols::{Declaration, Function, Module, demangle, shares, split_clone};
 
 /// A function that can be a progress point.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,27 +20,54 @@ pub struct Candidate {
 }
 
 /// The functions of a module that are in scope and whose name, symbol or location contains `filter` (in any
-/// case; empty: all), by name.
+/// case; empty: all), by name. On all CPUs; debug information is read only as far as the filter needs it.
 pub fn candidates(module: &Module, filter: &str) -> Vec<Candidate> {
+    let filter = filter.to_lowercase();
+    let fits = |text: &str| filter.is_empty() || text.to_lowercase().contains(&filter);
     let mut functions: Vec<&Function> = module.symbols().functions().iter().collect();
     functions.retain(|f| !f.indirect && split_clone(&f.symbol).1.is_empty());
     functions.dedup_by_key(|f| f.address);
-    let declarations = module.declarations(functions.iter().map(|f| f.address));
-    let filter = filter.to_lowercase();
-    let mut found: Vec<Candidate> = functions
+    // Readable names of those that fit by them; of the others, if their source may.
+    let named = shares(&functions, |share| {
+        let name = |f: &&Function| Some(demangle(&f.symbol)).filter(|name| fits(name) || fits(&spec(name)));
+        share.iter().map(name).collect()
+    });
+    let elsewhere = if filter.is_empty() { Vec::new() } else { module.code_of_sources(fits) };
+    let may_be_there = |address: u64| {
+        let after = elsewhere.partition_point(|(begin, _)| *begin <= address);
+        elsewhere[..after].iter().rev().take(LOOKED_BACK).any(|(_, end)| address < *end)
+    };
+    let (wanted, names): (Vec<&Function>, Vec<Option<String>>) = functions
         .into_iter()
+        .zip(named)
+        .filter(|(function, name)| name.is_some() || may_be_there(function.address))
+        .unzip();
+    let addresses: Vec<u64> = wanted.iter().map(|function| function.address).collect();
+    let declarations = module.declarations(&addresses);
+    let mut found: Vec<Candidate> = wanted
+        .into_iter()
+        .zip(names)
         .zip(declarations)
-        .filter_map(|(function, declaration)| candidate(module, function, declaration))
-        .filter(|c| {
-            [&c.name, &c.spec].into_iter().chain(&c.location).any(|t| t.to_lowercase().contains(&filter))
+        .filter_map(|((function, name), declaration)| {
+            let by_name = name.is_some();
+            let name = name.unwrap_or_else(|| demangle(&function.symbol));
+            candidate(module, function, name, declaration)
+                .filter(|c| by_name || c.location.as_deref().is_some_and(fits))
         })
         .collect();
     found.sort_by(|a, b| (&a.name, a.address).cmp(&(&b.name, b.address)));
     found
 }
 
-fn candidate(module: &Module, function: &Function, declaration: Option<Declaration>) -> Option<Candidate> {
-    let name = demangle(&function.symbol);
+/// Units of which one is within another are rare, and never many.
+const LOOKED_BACK: usize = 8;
+
+fn candidate(
+    module: &Module,
+    function: &Function,
+    name: String,
+    declaration: Option<Declaration>,
+) -> Option<Candidate> {
     let inside = match &declaration {
         Some(declaration) => module.scope().source(declaration.file.as_ref()),
         // Code without debug information in a program that has some is the runtime's.
@@ -57,7 +84,7 @@ fn candidate(module: &Module, function: &Function, declaration: Option<Declarati
 }
 
 /// A name as a spec: quoted if the grammar would read anything into it.
-fn spec(name: &str) -> String {
+pub(super) fn spec(name: &str) -> String {
     let plain = |text: &str| matches!(text.parse::<super::Spec>(), Ok(super::Spec { binary: None, place: super::Place::Symbol { symbol, offset: 0 }, name }) if symbol == text && name == text);
     match (plain(name), name.contains('\'')) {
         (true, _) => name.to_owned(),

@@ -29,13 +29,11 @@ const ONCE: [&str; 6] = ["main", "init", "setup", "exit", "usage", "parse_args"]
 /// those with the most samples. `samples` are by function.
 #[must_use]
 pub fn suggest(candidates: &[Candidate], samples: &HashMap<String, u64>) -> Vec<String> {
-    let short = |name: &str| name.rsplit("::").next().unwrap_or(name).to_lowercase();
     let mut rated: Vec<(usize, u64, &Candidate)> = candidates
         .iter()
         .filter(|candidate| !is_once(&candidate.name))
         .map(|candidate| {
-            let name = short(candidate.name.split('(').next().unwrap_or(&candidate.name));
-            let word = WORDS.iter().position(|word| name.contains(word)).unwrap_or(WORDS.len());
+            let word = word(&candidate.name);
             (word, samples.get(&candidate.name).copied().unwrap_or(0), candidate)
         })
         .filter(|(word, samples, _)| *word < WORDS.len() || *samples > 0)
@@ -43,6 +41,24 @@ pub fn suggest(candidates: &[Candidate], samples: &HashMap<String, u64>) -> Vec<
     // A word outweighs samples; among functions without one, the hot ones come first.
     rated.sort_by(|a, b| a.0.cmp(&b.0).then(b.1.cmp(&a.1)).then_with(|| a.2.name.cmp(&b.2.name)));
     rated.into_iter().take(SHOWN).map(|(.., candidate)| candidate.spec.clone()).collect()
+}
+
+/// At most `most` of the candidates: first those whose names say that they do a piece of work, then the largest.
+#[must_use]
+pub fn likely(mut candidates: Vec<Candidate>, most: usize) -> Vec<Candidate> {
+    candidates.retain(|candidate| !is_once(&candidate.name));
+    candidates.sort_by_cached_key(|candidate| {
+        (word(&candidate.name), std::cmp::Reverse(candidate.size), candidate.name.clone())
+    });
+    candidates.truncate(most);
+    candidates
+}
+
+/// Which of the words stands in a function's own name: its place, or their number if none does.
+fn word(name: &str) -> usize {
+    let name = name.split('(').next().unwrap_or(name);
+    let name = name.rsplit("::").next().unwrap_or(name).to_lowercase();
+    WORDS.iter().position(|word| name.contains(word)).unwrap_or(WORDS.len())
 }
 
 fn is_once(name: &str) -> bool {
@@ -73,6 +89,14 @@ mod tests {
             HashMap::from([("hash".to_owned(), 10), ("mix".to_owned(), 90), ("main".to_owned(), 5)]);
         let best = suggest(&all.map(candidate), &samples);
         assert_eq!(best, ["progress", "app::handle_request(int)", "mix", "hash"]);
+    }
+
+    #[test]
+    fn the_likeliest_are_looked_at_first() {
+        let mut all = ["main", "small", "handle_it", "large"].map(candidate);
+        all[3].size = 100;
+        let names: Vec<String> = likely(all.to_vec(), 2).into_iter().map(|c| c.name).collect();
+        assert_eq!(names, ["handle_it", "large"]);
     }
 
     #[test]

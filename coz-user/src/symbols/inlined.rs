@@ -3,6 +3,9 @@
 use super::debug::Debug;
 use super::module::Module;
 use super::names::{Description, Names};
+use super::parallel::shares;
+use super::paths;
+use super::split;
 use super::unit::Unit;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -106,26 +109,56 @@ impl Module {
         found
     }
 
-    /// Where the functions at these addresses are declared, in the order of the addresses.
-    pub fn declarations(&self, addresses: impl IntoIterator<Item = u64>) -> Vec<Option<Declaration>> {
-        let Ok(debug) = self.any_debug() else { return addresses.into_iter().map(|_| None).collect() };
+    /// Where the functions at these addresses are declared, in the order of the addresses, which should be sorted. On all CPUs.
+    pub fn declarations(&self, addresses: &[u64]) -> Vec<Option<Declaration>> {
+        match self.any_debug() {
+            Ok(debug) => shares(addresses, |share| self.declarations_in(share, debug)),
+            Err(_) => vec![None; addresses.len()],
+        }
+    }
+
+    fn declarations_in(&self, addresses: &[u64], debug: &Debug) -> Vec<Option<Declaration>> {
         let dwarf = debug.view();
         let mut names = Names::new(&dwarf, debug);
         let mut around = Vec::new();
         let mut last: Option<(u32, Arc<Unit>)> = None;
-        let mut find = |address: u64| {
-            let range = debug.index.overlapping(address, address.checked_add(1)?).next()?;
+        let mut find = |address: &u64| {
+            let range = debug.index.overlapping(*address, address.checked_add(1)?).next()?;
             // Functions that follow each other are of one unit.
             if last.as_ref().is_none_or(|(number, _)| *number != range.unit) {
+                names.forget();
                 last = Some((range.unit, debug.frames(range.unit, &dwarf, self.elf())));
             }
             let (_, unit) = last.as_ref()?;
-            unit.frames_at(address, &mut around);
+            unit.frames_at(*address, &mut around);
             let frame = unit.frames.get(*around.first()? as usize)?;
             let known = names.describe(range.unit as usize, frame.entry);
             let file = known.file.filter(|_| known.line > 0)?;
             Some(Declaration { file: file.to_string(), line: known.line })
         };
-        addresses.into_iter().map(&mut find).collect()
+        addresses.iter().map(&mut find).collect()
+    }
+
+    /// The stretches of code (first address, one past the last; by address) of units that have a source file which `fits`.
+    pub fn code_of_sources(&self, fits: impl Fn(&str) -> bool + Sync) -> Vec<(u64, u64)> {
+        let Ok(debug) = self.any_debug() else { return Vec::new() };
+        let numbers: Vec<usize> = (0..debug.index.units.len()).collect();
+        let fitting: Vec<bool> = shares(&numbers, |share| {
+            let dwarf = debug.view();
+            let has = |number: &usize| {
+                let Some(slot) = debug.index.units.get(*number) else { return false };
+                if !debug.index.has_code(*number) {
+                    return false;
+                }
+                let raw = split::skeleton(&dwarf, slot.offset);
+                fits(&slot.source)
+                    || raw
+                        .is_ok_and(|raw| paths::all_files(raw.unit_ref(&dwarf)).iter().any(|name| fits(name)))
+            };
+            share.iter().map(has).collect()
+        });
+        let all = debug.index.overlapping(0, u64::MAX);
+        let fitting = all.filter(|range| fitting.get(range.unit as usize) == Some(&true));
+        fitting.map(|range| (range.begin, range.end)).collect()
     }
 }

@@ -9,7 +9,7 @@
 //! of whichever set there is.
 //!
 //! **Binaries.** The main executable is in scope; `--scope-binary` adds those that it matches, `!GLOB` takes
-//! some (or the main executable) out.
+//! some (or the main executable) out. `[jit]`, which is no glob, is the code that a program makes while it runs.
 //!
 //! **Globs.** `*` stands for anything, slashes included; `?`, `[abc]` and `{a,b}` as in a shell. A glob that does not
 //! begin with `/` may match from any folder on: `src/*` is `/home/me/app/src/a/b.c` too. A glob for a folder stands
@@ -25,8 +25,12 @@ use std::sync::Arc;
 pub struct Scope {
     sources: Arc<Rules>,
     binaries: Arc<Rules>,
+    jit: bool,
     cargo_home: Option<Arc<str>>,
 }
+
+/// How code that is made at run time is called in `--scope-binary`.
+const JIT: &str = "[jit]";
 
 #[derive(Debug)]
 struct Rules {
@@ -39,7 +43,7 @@ impl Default for Scope {
     /// The main executable's own sources.
     fn default() -> Self {
         let none = Arc::new(Rules { include: None, exclude: GlobSet::empty() });
-        Self { sources: Arc::clone(&none), binaries: none, cargo_home: None }
+        Self { sources: Arc::clone(&none), binaries: none, jit: false, cargo_home: None }
     }
 }
 
@@ -51,10 +55,13 @@ impl Scope {
     /// # Errors
     /// When a glob is malformed.
     pub fn new<S: AsRef<str>>(sources: &[S], binaries: &[S]) -> Result<Self> {
+        let is_jit = |glob: &&str| glob.trim_start_matches('!').eq_ignore_ascii_case(JIT);
+        let (jit, files): (Vec<&str>, Vec<&str>) = binaries.iter().map(AsRef::as_ref).partition(is_jit);
         let cargo_home = std::env::var("CARGO_HOME").ok().filter(|home| home.starts_with('/'));
         Ok(Self {
             sources: Arc::new(rules("--scope-source", sources)?),
-            binaries: Arc::new(rules("--scope-binary", binaries)?),
+            binaries: Arc::new(rules("--scope-binary", &files)?),
+            jit: !jit.is_empty() && jit.iter().all(|glob| !glob.starts_with('!')),
             cargo_home: cargo_home.map(|home| home.trim_end_matches('/').into()),
         })
     }
@@ -74,6 +81,12 @@ impl Scope {
     pub fn binary(&self, path: &Path, is_main: bool) -> bool {
         let included = is_main || self.binaries.include.as_ref().is_some_and(|globs| globs.is_match(path));
         included && !self.binaries.exclude.is_match(path)
+    }
+
+    /// Whether code that a program makes while it runs is in scope.
+    #[must_use]
+    pub fn jit(&self) -> bool {
+        self.jit
     }
 
     /// Whether a function that no debug information describes is in scope: by default, unless its
@@ -238,6 +251,15 @@ mod tests {
         let wide = scope(&[], &["libz.so*", "!app"]);
         assert!(wide.binary(Path::new("/usr/lib/libz.so.1.2"), false));
         assert!(!wide.binary(Path::new("/app/app"), true));
+    }
+
+    #[test]
+    fn code_made_at_run_time_is_in_scope_if_asked_for() {
+        assert!(!scope(&[], &[]).jit() && !scope(&[], &["*"]).jit());
+        let asked = scope(&[], &["[jit]"]);
+        assert!(asked.jit() && asked.binary(Path::new("/app/app"), true));
+        assert!(!asked.binary(Path::new("/app/j"), false), "it is no set of letters");
+        assert!(scope(&[], &["[JIT]", "!node"]).jit() && !scope(&[], &["[jit]", "![jit]"]).jit());
     }
 
     #[test]

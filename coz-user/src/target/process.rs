@@ -11,6 +11,8 @@ use std::{
 
 use anyhow::{Context, Result};
 
+use crate::symbols::ANONYMOUS;
+
 use super::vdso;
 
 /// A stretch of a process's address space that can be executed and comes from a file, or from the kernel (`[vdso]`).
@@ -113,13 +115,19 @@ pub fn status(pid: i32) -> Result<Option<Status>> {
     Ok(read(pid, "status")?.map(|text| Status::parse(&String::from_utf8_lossy(&text))))
 }
 
-/// The executable mappings that come from files or are the kernel's (`[vdso]`), in order of address. Empty for a process that has ended
+/// The executable mappings that come from files, are the kernel's (`[vdso]`) or have no file ([`ANONYMOUS`]), in order of address. Empty for a process that has ended
 /// but was not waited for, and for kernel threads.
 ///
 /// # Errors
 /// The file cannot be read for another reason than the process's end (without `CAP_SYS_PTRACE`, another user's process).
 pub fn code_mappings(pid: i32) -> Result<Option<Vec<CodeMapping>>> {
-    Ok(read(pid, "maps")?.map(|text| text.split(|&b| b == b'\n').filter_map(code_mapping).collect()))
+    Ok(read(pid, "maps")?.map(|text| parse_mappings(&text)))
+}
+
+/// The same of the text of `/proc/PID/maps`. What is malformed is left out.
+#[must_use]
+pub fn parse_mappings(text: &[u8]) -> Vec<CodeMapping> {
+    text.split(|&b| b == b'\n').filter_map(code_mapping).collect()
 }
 
 /// One line of `/proc/PID/maps`; `None` where it is not executable, not from a file, or malformed.
@@ -140,10 +148,13 @@ fn code_mapping(line: &[u8]) -> Option<CodeMapping> {
     let (major, minor) = word()?.split_once(':')?;
     let inode = word()?.parse().ok()?;
     let path = rest.trim_ascii_start();
-    let is_known = path.first() == Some(&b'/') || path == vdso::NAME.as_bytes();
+    // Memory without a file may have a name (`prctl(PR_SET_VMA_ANON_NAME)`).
+    let is_anonymous = path.is_empty() || path.starts_with(b"[anon:") || path == b"[heap]";
+    let is_known = path.first() == Some(&b'/') || path == vdso::NAME.as_bytes() || is_anonymous;
     if permissions.as_bytes().get(2) != Some(&b'x') || !is_known {
         return None;
     }
+    let path = if is_anonymous { ANONYMOUS.as_bytes() } else { path };
     let kept = path.strip_suffix(b" (deleted)");
     let hex = |digits| u64::from_str_radix(digits, 16).ok();
     Some(CodeMapping {
@@ -277,7 +288,13 @@ mod tests {
     fn what_is_not_code_from_a_file_is_left_out() {
         assert_eq!(code_mapping(b"1000-2000 r--p 0 00:01 7 /lib/a.so"), None);
         assert_eq!(code_mapping(b"7fff0000-7fff1000 r-xp 00000000 00:00 0   [vsyscall]"), None);
-        assert_eq!(code_mapping(b"1000-2000 r-xp 00000000 00:00 0 "), None);
+        for made in [
+            "1000-2000 rwxp 0 00:00 0 ",
+            "1000-2000 r-xp 0 00:00 0   [anon:v8]",
+            "1000-2000 rwxp 0 00:00 0 [heap]",
+        ] {
+            assert_eq!(code_mapping(made.as_bytes()).unwrap().path, Path::new(ANONYMOUS), "{made}");
+        }
         for broken in
             [&b""[..], b"x", b"1000 r-xp", b"1000-2000 r-xp 0 0001 7 /a", b"z-2000 r-xp 0 00:01 7 /a"]
         {

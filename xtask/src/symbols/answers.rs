@@ -88,12 +88,12 @@ pub(super) fn addr2line(text: &str) -> Vec<Answer> {
     answers.into_iter().map(Answer::new).collect()
 }
 
-/// Of `llvm-symbolizer --output-style=JSON`: an array a line, or one for all.
+/// Of `llvm-symbolizer --output-style=JSON`: an object a line, or an array of them.
 pub(super) fn llvm(text: &str) -> Result<Vec<Answer>> {
     let mut answers = Vec::new();
     for value in serde_json::Deserializer::from_str(text).into_iter::<Value>() {
         let value = value.context("llvm-symbolizer did not answer in JSON")?;
-        for answer in value.as_array().context("no array")? {
+        for answer in value.as_array().map_or(std::slice::from_ref(&value), Vec::as_slice) {
             let frames = answer["Symbol"].as_array().map(Vec::as_slice).unwrap_or_default().iter();
             let frames = frames.map(|frame| {
                 let text = |key: &str| frame[key].as_str().unwrap_or_default();
@@ -117,7 +117,7 @@ mod tests {
             "0x0000000000000010\nmix\n/s/./b.h:3 (discriminator 2)\nwork\n/s/x/../a.c:15\n0x20\n??\n??:0\n";
         assert_eq!(addr2line(gnu), expected);
         let json = r#"[{"Symbol":[{"FunctionName":"mix","FileName":"/s/b.h","Line":3},{"FunctionName":"work","FileName":"/s/a.c","Line":15}]}]
-            [{"Symbol":[{"FunctionName":"known","FileName":"","Line":0}]}]"#;
+            {"Symbol":[{"FunctionName":"known","FileName":"","Line":0}]}"#;
         assert_eq!(llvm(json).expect("JSON"), expected);
         let own = "{\"frames\":[[\"mix\",\"/s/b.h\",3],[\"work\",\"/s/a.c\",15]]}\n{\"frames\":[]}\n";
         assert_eq!(ours(own).expect("JSON"), expected);

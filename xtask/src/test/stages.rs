@@ -133,7 +133,7 @@ fn root() -> (Outcome, String) {
 
 /// The files in `tests/tests` that need the feature `root`.
 const ROOT_TESTS: &[&str] =
-    &["clean", "targets", "bad_input", "session", "points", "chains", "others", "truth", "quota"];
+    &["clean", "targets", "bad_input", "session", "points", "chains", "others", "truth", "quota", "loaded"];
 
 #[cfg(test)]
 mod tests {

@@ -1,0 +1,88 @@
+//! Code that comes and goes while the program runs: libraries that are loaded and unloaded, code that is made.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use coz_tests::run::Place;
+
+fn sources() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("symbols")
+}
+
+fn compile(source: &Path, output: &Path, flags: &[&str]) {
+    let mut gcc = Command::new("gcc");
+    gcc.args(["-O1", "-g", "-fno-omit-frame-pointer", "-o"]).arg(output).arg(source).args(flags);
+    assert!(gcc.status().expect("gcc").success(), "{} does not compile", source.display());
+}
+
+/// Samples by location, files without their folders.
+fn samples(place: &Place) -> BTreeMap<String, u64> {
+    let text = std::fs::read_to_string(place.profile()).expect("a profile");
+    let records = text.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
+    let mut samples = BTreeMap::new();
+    for record in records.filter(|record| record["type"] == "samples") {
+        let location = record["location"].as_str().expect("a location");
+        let location = location.rsplit('/').next().unwrap_or(location).to_owned();
+        *samples.entry(location).or_default() += record["count"].as_u64().expect("a number");
+    }
+    samples
+}
+
+/// All samples of places that begin so.
+fn sum(samples: &BTreeMap<String, u64>, beginning: &str) -> u64 {
+    samples.iter().filter(|(place, _)| place.starts_with(beginning)).map(|(_, count)| count).sum()
+}
+
+#[test]
+fn libraries_that_are_loaded_and_unloaded_have_their_own_lines() {
+    let place = Place::new();
+    let loader = place.path().join("loader");
+    compile(&sources().join("loader.c"), &loader, &["-ldl"]);
+    let mut libraries = Vec::new();
+    for name in ["one", "two"] {
+        let source = place.path().join(name).with_extension("c");
+        std::fs::copy(sources().join("plugin.c"), &source).expect("copied");
+        let library = place.path().join(name).with_extension("so");
+        compile(&source, &library, &["-shared", "-fPIC"]);
+        libraries.push(library);
+    }
+    let mut command =
+        place.profiled(["-P", "progress", "--scope-binary", "*/one.so", "--scope-binary", "*/two.so", "--"]);
+    command.arg(&loader).arg("1.5").args(&libraries).args(&libraries);
+    let ended = place.run(command);
+    assert_eq!(ended.code(), 0, "{}", ended.words());
+    let output = ended.output();
+    let mut addresses = output.lines();
+    let first = addresses.next();
+    assert!(addresses.all(|address| Some(address) == first), "one took the other's place: {output}");
+    let samples = samples(&place);
+    let (one, two) = (sum(&samples, "one.c:"), sum(&samples, "two.c:"));
+    // Three seconds each, at 1 kHz or more; up to a tenth may be gone before a change is seen.
+    assert!(one > 1500 && two > 1500, "{samples:?}");
+    let ratio = one as f64 / two as f64;
+    assert!((0.75..1.33).contains(&ratio), "as long in one as in the other: {samples:?}");
+}
+
+#[test]
+fn code_that_is_made_counts_by_function_if_it_is_in_scope() {
+    for scope in [Some("[jit]"), None] {
+        let place = Place::new();
+        let made = place.path().join("made");
+        compile(&sources().join("made.c"), &made, &[]);
+        let mut arguments = vec!["-P", "progress"];
+        arguments.extend(scope.iter().flat_map(|scope| ["--scope-binary", scope]));
+        let mut command = place.profiled(arguments.into_iter().chain(["--"]));
+        command.arg(&made).arg("1.5");
+        let ended = place.run(command);
+        assert_eq!(ended.code(), 0, "{}", ended.words());
+        std::fs::remove_file(ended.output().trim()).expect("its perf map");
+        let samples = samples(&place);
+        let (first, later) = (sum(&samples, "made_first"), sum(&samples, "made_later"));
+        match scope {
+            Some(_) => assert!(first > 700 && later > 700, "{samples:?}"),
+            // Then it counts for the line that calls it.
+            None => assert!(first + later == 0 && sum(&samples, "made.c:") > 1500, "{samples:?}"),
+        }
+    }
+}
