@@ -14,7 +14,8 @@ use std::ffi::OsString;
 use clap::{CommandFactory, FromArgMatches};
 
 pub use config::{
-    Color, Command, DoctorConfig, Fixed, Granularity, PointsConfig, ReportConfig, RunConfig, Sort, Talk, View,
+    Color, Command, DoctorConfig, Fixed, Granularity, PointsConfig, ReportConfig, RunConfig, Sort, Talk,
+    View, ViewConfig,
 };
 pub use exit::Exit;
 
