@@ -66,7 +66,7 @@ export function drawTable(box, model, view, rows, change, choose) {
     const order = sorted ? (view.down ? 'descending' : 'ascending') : null;
     const flip = () => change({ sort: id, down: sorted ? !view.down : id !== 'name', page: 0 });
     const arrow = sorted ? (view.down ? ' ↓' : ' ↑') : '';
-    const inside = id ? h('button', { type: 'button', id: `sort-${id}`, title: `Sort ${title}`, onclick: flip }, name, h('span', { 'aria-hidden': 'true' }, arrow)) : name;
+    const inside = id ? h('button', { type: 'button', id: `sort-${id}`, title: `Sort ${title}`, onclick: flip }, h('span', { class: 'label' }, name), h('span', { 'aria-hidden': 'true' }, arrow)) : name;
     return h('th', { scope: 'col', 'aria-sort': order, class: `col-${name.toLowerCase()}` }, inside);
   });
   const shown = rows.slice(from, from + PAGE);

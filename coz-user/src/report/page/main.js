@@ -87,7 +87,7 @@ function drawHealth() {
   if (data.empty) lists.push(h('div', { class: 'box warn' }, h('h2', null, 'No curve'), h('p', null, clean(data.empty))));
   // While it is being taken, a profile has no end.
   const warnings = health.warnings.filter((text) => !(data.live && data.open && text.startsWith('the profile has no end')));
-  const list = (texts) => h('ul', null, texts.map((text) => h('li', null, sentenceCase(clean(text)))));
+  const list = (texts) => h('ul', null, texts.map((text) => h('li', null, ended(clean(text)))));
   if (warnings.length > 0) lists.push(h('div', { class: 'box warn' }, h('h2', null, h('span', { 'aria-hidden': 'true' }, '⚠ '), 'Beware: read this first'), list(warnings)));
   if (health.notices.length > 0) lists.push(h('div', { class: 'box' }, h('h2', null, 'Note'), list(health.notices)));
   if (lists.length === 0) lists.push(h('p', { class: 'fine' }, h('span', { 'aria-hidden': 'true' }, '✓ '), healthy(health)));
@@ -95,9 +95,8 @@ function drawHealth() {
   fill(byId('health'), lists);
 }
 
-function sentenceCase(text) {
-  const whole = text.charAt(0).toUpperCase() + text.slice(1);
-  return /[.!?]$/.test(whole) ? whole : `${whole}.`;
+function ended(text) {
+  return /[.!?]$/.test(text) ? text : `${text}.`;
 }
 
 function healthy(health) {
@@ -120,13 +119,19 @@ function latencyFacts(point) {
 
 function drawAnswer() {
   const found = answers(model, view);
-  const cards = [...found.optimize.slice(0, 3), ...found.contention.slice(0, 1)].slice(0, 3).map(answerCard);
+  const losses = found.contention.slice(0, 1);
+  const cards = [...found.optimize.slice(0, 3 - losses.length), ...losses].map(answerCard);
   if (found.decoy && cards.length < 4) cards.push(decoyCard(found.decoy));
   if (cards.length === 0 && model.rows.some((row) => row.summary.length > 0 && !row.hidden)) {
     const text = found.undecided.length > 0 ? `Nothing is decided yet: ${plural(found.undecided.length, 'line')} need more experiments. Run longer.` : 'No line is worth work by itself: none gains anything when it is made faster.';
     cards.push(h('p', { class: 'box' }, text));
   }
   fill(byId('answer'), cards.length > 0 ? [h('h2', { class: 'hidden' }, 'What to work on'), h('div', { class: 'cards' }, cards)] : []);
+}
+
+/** Whether the report itself does not stand for the effects. */
+function doubtful() {
+  return data.report.health.warnings.some((text) => text.includes('not to be trusted'));
 }
 
 function cardTitle(row) {
@@ -140,7 +145,7 @@ function answerCard(row, i) {
   return h(
     'button',
     { type: 'button', class: `card answer ${row.verdict}`, id: `answer-${i}`, onclick: () => choose(row.key) },
-    h('span', { class: 'kind' }, h('span', { 'aria-hidden': 'true' }, VERDICTS[row.verdict].mark), loss ? ' Contention' : i === 0 ? ' Work on this first' : ' Also worth it'),
+    h('span', { class: 'kind' }, h('span', { 'aria-hidden': 'true' }, VERDICTS[row.verdict].mark), loss ? ' Contention' : i > 0 ? ' Also worth it' : doubtful() ? ' First, if the figures hold' : ' Work on this first'),
     h('span', { class: 'big' }, percent(row.worth.effect), h('span', { class: 'range' }, interval(row.worth.low, row.worth.high))),
     h('span', { class: 'who' }, cardTitle(row)),
     h('span', { class: 'where' }, clean(row.name)),

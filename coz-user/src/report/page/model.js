@@ -5,21 +5,22 @@ export const PAGE = 50;
 
 const RANK = ['optimize', 'contention', 'undecided', 'flat', 'untried'];
 
-/** The longest folder that all files share, with its last slash. */
-export function commonFolder(files) {
-  let common = null;
-  for (const file of files) {
-    const folder = file.slice(0, file.lastIndexOf('/') + 1);
-    if (common === null) common = folder;
-    while (!folder.startsWith(common)) common = common.slice(0, common.lastIndexOf('/', common.length - 2) + 1);
+/** Of each path its end, as much as tells it from the others. */
+export function shortNames(files) {
+  const names = new Map();
+  let open = [...new Set(files)];
+  for (let n = 1; open.length > 0; n += 1) {
+    const ends = new Map();
+    for (const file of open) {
+      const parts = file.split('/');
+      const end = parts.slice(-n).join('/');
+      ends.set(end, [...(ends.get(end) ?? []), file]);
+      names.set(file, n < parts.length ? end : file);
+    }
+    open = [...ends.values()].filter((same) => same.length > 1).flat();
+    if (n > 64) break;
   }
-  return common ?? '';
-}
-
-/** The end of a path that suffices among these files. */
-function shortNames(files) {
-  const folder = commonFolder(files);
-  return new Map(files.map((file) => [file, file.slice(folder.length)]));
+  return names;
 }
 
 /** The fitted effect that matters most: the largest gain, or the largest loss of a line that only loses. */

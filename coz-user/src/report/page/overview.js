@@ -48,7 +48,7 @@ export function drawOverview(box, rows, selected, choose) {
   const named = ranked.filter((row) => row.verdict !== 'undecided' || row.share > 0.05).slice(0, NAMED);
   const chosen = shown.find((row) => row.key === selected);
   if (chosen && !named.includes(chosen)) named.unshift(chosen);
-  for (const row of named) nameMark(chart, row, x(row.share), y.clamped(row.worth.effect), width, names);
+  for (const row of named) nameMark(chart, row, [x(row.share), y.clamped(row.worth.effect)], [width, y(0)], names);
   const [ex, ey] = [x(end) - 4, y(end) + 30];
   if (!names.some(([l, r, t, b]) => l < ex && r > ex - 90 && t < ey + 3 && b > ey - 12)) {
     chart.append(svg('text', { x: ex, y: ey, class: 'tick end' }, 'worth = share'));
@@ -90,10 +90,12 @@ function drawMarks(chart, rows, x, y, selected) {
 }
 
 /** Writes a mark's name beside it, if there is room. */
-function nameMark(chart, row, px, py, width, taken) {
+function nameMark(chart, row, [px, py], [width, zero], taken) {
   const text = clean(row.func ? `${shortFunction(row.func)} · ${row.name.slice(row.name.lastIndexOf('/') + 1)}` : row.name).slice(0, 46);
   const long = 6.6 * text.length;
-  for (const [dx, dy] of [[12, 4], [-12 - long, 4], [-long / 2, -12], [-long / 2, 22]]) {
+  // Not on the zero line, which would cross it out.
+  const beside = Math.abs(py - zero) < 9 ? zero - py - 7 : 4;
+  for (const [dx, dy] of [[12, beside], [-12 - long, beside], [-long / 2, -12], [-long / 2, 22]]) {
     const box = [px + dx, px + dx + long, py + dy - 12, py + dy + 3];
     if (box[0] < 54 || box[1] > width - 4 || box[2] < 0) continue;
     if (taken.some(([l, r, t, b]) => box[0] < r && box[1] > l && box[2] < b && box[3] > t)) continue;
@@ -108,6 +110,5 @@ function nameMark(chart, row, px, py, width, taken) {
 export function shortFunction(name) {
   const bare = name.replace(/\(.*$/s, '').replace(/::h[0-9a-f]{16}$/, '');
   const plain = bare.replace(/<[^<>]*>/g, '').replace(/<[^<>]*>/g, '');
-  const last = plain.slice(plain.lastIndexOf('::') + (plain.includes('::') ? 2 : 0));
-  return last || name;
+  return plain.split('::').pop() || name;
 }

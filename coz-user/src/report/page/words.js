@@ -77,7 +77,8 @@ export function sentence(row) {
   switch (row.verdict) {
     case 'optimize': {
       const enough = row.summary.find((at) => at.speedup < worth.speedup && at.effect >= 0.85 * worth.effect);
-      const most = enough ? `; most of it by making it ${Math.round(100 * enough.speedup)} % faster` : '';
+      const at = enough ?? (worth.speedup < 1 ? worth : null);
+      const most = at ? `; most of it once it takes ${Math.round(100 * at.speedup)}${UNIT} less time` : '';
       return `Optimise: saves up to ${percent(worth.effect).slice(1)} (95 % interval ${interval(worth.low, worth.high)})${most}.`;
     }
     case 'contention':
