@@ -45,8 +45,8 @@ export async function open(browser, url, options = {}) {
   };
 }
 
-/** `coz-bpf view`: its address, and its end. */
-export async function view(profile, ...args) {
+/** `coz-bpf view`: its address, and its end, which comes with the test's at the latest. */
+export async function view(test, profile, ...args) {
   const child = spawn(BIN, ['view', '--no-open', ...args, profile], { stdio: ['ignore', 'pipe', 'inherit'] });
   const address = await new Promise((resolve, reject) => {
     let text = '';
@@ -57,6 +57,7 @@ export async function view(profile, ...args) {
     });
     child.on('exit', (code) => reject(new Error(`coz-bpf view ended with ${code}: ${text}`)));
   });
+  test.after(() => child.kill('SIGKILL'));
   const ended = new Promise((resolve) => child.on('exit', (code, signal) => resolve({ code, signal })));
   return {
     address,

@@ -27,7 +27,9 @@ pub(super) fn page() -> (Outcome, String) {
         return (Outcome::one(false), words);
     }
     let mut node = Command::new("node");
-    node.args(["--test", "--test-reporter=tap", "page.test.mjs"]).current_dir(folder).env("COZ_BPF_BIN", profiler);
+    node.args(["--test", "--test-reporter=tap", "page.test.mjs"])
+        .current_dir(folder)
+        .env("COZ_BPF_BIN", profiler);
     let (success, said) = captured(&mut node);
     let _ = write!(words, "{said}");
     (counted(success, &said), words)

@@ -81,7 +81,7 @@ function tableRow(row, at, model, view, choose) {
   const kind = kindOf(row);
   const verdict = VERDICTS[kind];
   const on = row.key === view.selected;
-  const worth = kind === 'untried' ? [h('span', { class: 'muted' }, '–')] : [h('strong', null, percent(row.worth?.effect)), h('span', { class: 'muted range' }, interval(row.worth?.low, row.worth?.high))];
+  const worth = kind === 'untried' ? [h('span', { class: 'muted' }, '–')] : [h('strong', null, percent(row.worth?.effect)), ' ', h('span', { class: 'muted range' }, interval(row.worth?.low, row.worth?.high))];
   return h(
     'tr',
     { class: `${kind}${on ? ' on' : ''}`, onclick: () => choose(row.key) },
