@@ -37,11 +37,15 @@ export function drawDetail(box, model, row, view, choose, change) {
   drawSource(source, model, row, view, choose, change);
 }
 
+function decimal(value) {
+  return value.toFixed(2).replace('-', '−');
+}
+
 function facts(row, point) {
   const parts = [`${portion(row.share)} of the samples`];
   if (row.experiments > 0) parts.push(plural(row.experiments, 'experiment'));
   if (row.outliers > 0) parts.push(`${row.outliers} left out as mishaps`);
-  if (row.slope !== null) parts.push(`slope ${row.slope.toFixed(2)}${row.slopeLow === null ? '' : ` (${row.slopeLow.toFixed(2)} to ${row.slopeHigh.toFixed(2)})`}`);
+  if (row.slope !== null) parts.push(`slope ${decimal(row.slope)}${row.slopeLow === null ? '' : ` (${decimal(row.slopeLow)} to ${decimal(row.slopeHigh)})`}`);
   if (row.chance !== null) parts.push(row.chance < 0.001 ? 'by chance alone: below 0.1 %' : `by chance alone: ${(100 * row.chance).toFixed(1)} %`);
   if (row.phase !== 1) parts.push(`runs in a part of the run only: corrected by ×${row.phase.toFixed(2)}`);
   if (point && row.point !== 'end-to-end') parts.push(`point ${clean(row.point)}`);

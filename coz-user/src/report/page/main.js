@@ -121,11 +121,9 @@ function drawAnswer() {
   const found = answers(model, view);
   const losses = found.contention.slice(0, 1);
   const cards = [...found.optimize.slice(0, 3 - losses.length), ...losses].map(answerCard);
-  if (found.decoy && cards.length < 4) cards.push(decoyCard(found.decoy));
-  if (cards.length === 0 && model.rows.some((row) => row.summary.length > 0 && !row.hidden)) {
-    const text = found.undecided.length > 0 ? `Nothing is decided yet: ${plural(found.undecided.length, 'line')} need more experiments. Run longer.` : 'No line is worth work by itself: none gains anything when it is made faster.';
-    cards.push(h('p', { class: 'box' }, text));
-  }
+  if (cards.length === 0 && found.tried > 0) cards.push(nothingCard(found.undecided.length));
+  // What the report does not stand for, it does not advise against either.
+  if (found.decoy && (found.decoy.verdict === 'flat' || !doubtful())) cards.push(decoyCard(found.decoy));
   fill(byId('answer'), cards.length > 0 ? [h('h2', { class: 'hidden' }, 'What to work on'), h('div', { class: 'cards' }, cards)] : []);
 }
 
@@ -151,6 +149,14 @@ function answerCard(row, i) {
     h('span', { class: 'where' }, clean(row.name)),
     h('span', { class: 'small' }, loss ? `Made faster, it slows the program down. ${portion(row.share)} of the samples.` : `${small}${portion(row.share)} of the samples.`),
   );
+}
+
+/** No line is called worth optimising. */
+function nothingCard(undecided) {
+  const [kind, mark, big, small] = undecided > 0
+    ? ['undecided', VERDICTS.undecided.mark, 'Not decided yet', `${plural(undecided, 'line')} ${undecided === 1 ? 'needs' : 'need'} more experiments: run longer.`]
+    : ['flat', VERDICTS.flat.mark, 'Nothing by itself', 'No line gains anything when it alone is made faster.'];
+  return h('div', { class: `card answer ${kind}` }, h('span', { class: 'kind' }, h('span', { 'aria-hidden': 'true' }, mark), ' What to work on'), h('span', { class: 'big' }, big), h('span', { class: 'small' }, small));
 }
 
 function decoyCard(row) {

@@ -200,5 +200,6 @@ export function answers(model, view) {
     // What an ordinary profiler would send people to, and is worth nothing, or little at the very most.
     decoy: of.filter((row) => row.share >= HOT && isWorthless(row)).sort((a, b) => b.share - a.share)[0] ?? null,
     undecided: best('undecided', (row) => row.share),
+    tried: of.filter((row) => row.verdict !== 'untried').length,
   };
 }

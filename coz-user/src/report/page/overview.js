@@ -23,7 +23,9 @@ export function drawOverview(box, rows, selected, choose) {
   const height = Math.round(Math.min(Math.max(0.42 * width, 220), 330));
   const margin = { left: 52, right: 22, top: 14, bottom: 40 };
   const most = Math.max(0.05, ...shown.map((row) => row.share)) * 1.08;
-  const effects = shown.filter((row) => row.verdict !== 'undecided').map((row) => row.worth.effect);
+  const decided = shown.filter((row) => row.verdict !== 'undecided').map((row) => row.worth.effect);
+  const open = shown.flatMap(({ worth }) => [worth.effect, worth.low ?? 0, worth.high ?? 0]);
+  const effects = decided.length > 0 ? decided : open.map((effect) => Math.max(-1, Math.min(effect, 1)));
   const low = Math.max(-1, Math.min(-0.04, ...effects) * 1.12);
   const high = Math.min(1.05, Math.max(0.08, ...effects) * 1.12);
   const x = linear([0, most], [margin.left, width - margin.right]);
@@ -95,7 +97,7 @@ function nameMark(chart, row, [px, py], [width, zero], taken) {
   const long = 6.6 * text.length;
   // Not on the zero line, which would cross it out.
   const beside = Math.abs(py - zero) < 9 ? zero - py - 7 : 4;
-  for (const [dx, dy] of [[12, beside], [-12 - long, beside], [-long / 2, -12], [-long / 2, 22]]) {
+  for (const [dx, dy] of [[15, beside], [-15 - long, beside], [-long / 2, -12], [-long / 2, 22]]) {
     const box = [px + dx, px + dx + long, py + dy - 12, py + dy + 3];
     if (box[0] < 54 || box[1] > width - 4 || box[2] < 0) continue;
     if (taken.some(([l, r, t, b]) => box[0] < r && box[1] > l && box[2] < b && box[3] > t)) continue;

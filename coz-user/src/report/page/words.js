@@ -89,6 +89,6 @@ export function sentence(row) {
       return 'No experiment on this line counts, so only its share of the samples is known.';
     default:
       if (row.hidden) return 'Too few experiments yet to say anything.';
-      return `Undecided: at best ${percent(worth ? worth.high : null)}, at worst ${percent(worth ? worth.low : null)}. Run longer, or on this line only: --fixed-line ${row.name}`;
+      return `Undecided: at best ${percent(worth ? worth.high : null)}, at worst ${percent(worth ? worth.low : null)}. Run longer${row.place ? `, or on this line only: --fixed-line ${row.name}` : ''}.`;
   }
 }
