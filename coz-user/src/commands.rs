@@ -25,6 +25,7 @@ pub fn report(config: &ReportConfig) -> Result<String> {
         json: config.json,
         coz: config.coz.clone(),
         csv: config.csv.clone(),
+        html: config.html.clone(),
         folded: None,
     })
 }
@@ -44,6 +45,12 @@ pub fn view(view: &View, talk: &Talk, standard_error: bool) -> report::Options {
         style: Style::of_stream(color(talk.color), standard_error),
         ..report::Options::default()
     }
+}
+
+/// How much the page of `view` and `run --live` shows: everything.
+#[must_use]
+pub fn page() -> report::Options {
+    report::Options { top: 0, ..report::Options::default() }
 }
 
 fn color(color: Color) -> report::Color {

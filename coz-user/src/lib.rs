@@ -11,3 +11,4 @@ pub mod report;
 pub mod status;
 pub mod symbols;
 pub mod target;
+pub mod view;

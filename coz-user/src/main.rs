@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 use coz_user::cli::{self, Command, Usage};
-use coz_user::{commands, controller};
+use coz_user::{commands, controller, view};
 use nix::sys::signal::{SigHandler, Signal, signal};
 
 fn main() -> ExitCode {
@@ -30,6 +30,10 @@ fn carry_out(command: Command) -> anyhow::Result<u8> {
     match command {
         Command::Run(config) => controller::run(*config),
         Command::Report(config) => commands::report(&config).and_then(|text| print(&text, 0)),
+        Command::View(config) => {
+            let options = commands::page();
+            view::run(&config, options, |text| print(text, 0).map(drop)).map(|()| 0)
+        }
         Command::Points(config) => commands::points(&config).and_then(|text| print(&text, 0)),
         Command::Watch(config) => controller::watch::run(&config).and_then(|text| print(&text, 0)),
         Command::Doctor(config) => {

@@ -216,7 +216,7 @@ pub(super) struct ReportArgs {
     /// Print everything as JSON
     #[arg(long, help_heading = "Output")]
     pub json: bool,
-    /// Write a page that stands alone
+    /// Write a page that stands alone, for a browser (- is the standard output)
     #[arg(long, value_name = "OUT", help_heading = "Output")]
     pub html: Option<PathBuf>,
     /// Write coz's text format (- is the standard output)

@@ -13,6 +13,8 @@ pub enum Command {
     Run(Box<RunConfig>),
     /// `coz-bpf report`
     Report(ReportConfig),
+    /// `coz-bpf view`
+    View(ViewConfig),
     /// `coz-bpf points`
     Points(PointsConfig),
     /// `coz-bpf points --run`
@@ -36,6 +38,8 @@ pub struct RunConfig {
     pub end_to_end: bool,
     /// Where the profile goes.
     pub output: PathBuf,
+    /// Serve the page while the program runs, on this port of 127.0.0.1; 0: one that is free.
+    pub live: Option<u16>,
     /// Stop experimenting after this time.
     pub duration: Option<Nanos>,
     /// Stop experimenting when the first line's effect at 50 % is known to within so many points, above 0.
@@ -92,8 +96,23 @@ pub struct ReportConfig {
     pub coz: Option<PathBuf>,
     /// Write CSV here; `-` is the standard output.
     pub csv: Option<PathBuf>,
+    /// Write the page here; `-` is the standard output.
+    pub html: Option<PathBuf>,
     /// How the text looks.
     pub view: View,
+    /// How much is said.
+    pub talk: Talk,
+}
+
+/// What is served as a page.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ViewConfig {
+    /// The profile.
+    pub file: PathBuf,
+    /// Port on 127.0.0.1; `None`: one that is free.
+    pub port: Option<u16>,
+    /// Open a browser, where there is one.
+    pub open: bool,
     /// How much is said.
     pub talk: Talk,
 }

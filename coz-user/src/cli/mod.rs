@@ -15,7 +15,7 @@ use clap::{CommandFactory, FromArgMatches};
 
 pub use config::{
     Color, Command, DoctorConfig, Fixed, Granularity, PointsConfig, ReportConfig, RunConfig, Sort, Talk,
-    View, WatchConfig,
+    View, ViewConfig, WatchConfig,
 };
 pub use exit::Exit;
 

@@ -4,7 +4,8 @@ use coz_common::units::{Nanos, Speedup};
 
 use super::args::{Cli, CommandArgs, MeasureArgs, RunArgs, TalkArgs, ViewArgs};
 use super::config::{
-    Command, DoctorConfig, Fixed, Granularity, PointsConfig, ReportConfig, RunConfig, Talk, View, WatchConfig,
+    Command, DoctorConfig, Fixed, Granularity, PointsConfig, ReportConfig, RunConfig, Talk, View, ViewConfig,
+    WatchConfig,
 };
 use super::exit::Exit;
 
@@ -20,9 +21,13 @@ pub(super) fn command(cli: Cli) -> Result<Command, Exit> {
             json: args.json,
             coz: args.coz,
             csv: args.csv,
+            html: args.html,
             view: view(&args.view),
             talk,
         }),
+        CommandArgs::View(args) => {
+            Command::View(ViewConfig { file: args.file, port: args.port, open: !args.no_open, talk })
+        }
         CommandArgs::Points(args) => match args.program {
             Some(program) => Command::Points(PointsConfig {
                 program,
@@ -39,7 +44,7 @@ pub(super) fn command(cli: Cli) -> Result<Command, Exit> {
             }),
         },
         CommandArgs::Doctor(args) => Command::Doctor(DoctorConfig { program: args.program, talk }),
-        CommandArgs::Attach(_) | CommandArgs::View(_) | CommandArgs::Diff(_) => {
+        CommandArgs::Attach(_) | CommandArgs::Diff(_) => {
             return Err(Exit::usage("this command is not in this version yet"));
         }
     })
@@ -74,6 +79,7 @@ fn run(args: RunArgs, talk: Talk) -> Result<RunConfig, Exit> {
         latency: m.latency,
         end_to_end: m.end_to_end,
         output: m.output,
+        live: m.live.map(Option::unwrap_or_default),
         duration: m.duration,
         until: m.until,
         random_lines: m.random_lines,

@@ -43,6 +43,9 @@ impl Session {
         if let ExitStatus::Signal { .. } = status {
             self.voice.mention(&format!("the program ended: {status}"));
         }
+        if let Some(page) = self.page.take() {
+            page.finish();
+        }
         self.print_report();
         status.exit_code()
     }

@@ -25,6 +25,7 @@ use super::{
 };
 use crate::{
     cli::{RunConfig, Talk},
+    commands,
     experiment::{
         machine::{Action, Event, Machine, MachineConfig},
         plan::{self, Plan},
@@ -34,7 +35,11 @@ use crate::{
         control::{Trial, now},
         lines::TableSpace,
     },
-    target::launch::{Change, Running},
+    target::{
+        identity::Identity,
+        launch::{Change, Running},
+    },
+    view::Beside,
 };
 
 /// How often addresses that the kernel did not know are fetched while a program shows new code.
@@ -93,6 +98,8 @@ pub(super) struct Session {
     pub(super) quotas: Quotas,
     pub(super) debts: Debts,
     pub(super) spending: Spending,
+    /// The page of `--live`.
+    pub(super) page: Option<Beside>,
 }
 
 impl Session {
@@ -170,9 +177,28 @@ impl Session {
             quotas,
             debts: Debts::default(),
             spending,
+            page: None,
         };
         session.check_file();
+        session.show_page();
         Ok(session)
+    }
+
+    /// `--live`. The program runs by now: what goes wrong with the page is said, and no more.
+    fn show_page(&mut self) {
+        let Some(port) = self.config.live else { return };
+        let file = &self.config.output;
+        // The sources are read as whoever looks at them could.
+        let page = Identity::resolve(None)
+            .map_err(Into::into)
+            .and_then(|viewer| Beside::start(file, port, &viewer, commands::page()));
+        match page {
+            Ok(page) => {
+                self.voice.complain(&format!("the page: {}", page.address()));
+                self.page = Some(page);
+            }
+            Err(error) => self.voice.complain(&format!("no page: {error:#}")),
+        }
     }
 
     async fn serve(mut self) -> Result<u8> {

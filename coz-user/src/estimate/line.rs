@@ -5,7 +5,7 @@ use super::{
     bootstrap::Bootstrap,
     curve::Basis,
     phase,
-    prepare::prepare,
+    prepare::{Prepared, prepare},
     quantiles::Quantile,
     regression::Fit,
     series::{Series, Trial},
@@ -41,6 +41,17 @@ pub struct Level {
     pub experiments: usize,
     /// How many visits it rests on.
     pub visits: u64,
+}
+
+/// One experiment as a dot beside the curve.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Dot {
+    /// The virtual speedup, thousandths; 0 is a baseline, which scatters about an effect of 0.
+    pub permille: u32,
+    /// The effect that it shows by itself, corrected for phases and for the machine's speed at its time.
+    pub effect: f64,
+    /// Whether the curve rests on it; else it was a mishap, or the line hardly ran in it.
+    pub kept: bool,
 }
 
 /// Why a line is not shown by default.
@@ -95,6 +106,8 @@ pub struct Line {
     pub quantiles: Vec<Quantile>,
     /// Half the width of the interval of the fitted effect at 50 %, without the bootstrap: what the planner looks at.
     pub half_width: Option<f64>,
+    /// The experiments that the curve is drawn through, and those that were left out.
+    pub dots: Vec<Dot>,
 }
 
 /// A seed for this line alone, so that its interval does not depend on which other lines are in the profile
@@ -140,6 +153,7 @@ pub fn estimate(series: &Series, run: Option<phase::Run>, settings: &Settings) -
     let fitted = |basis: &Basis| Fit::new(&prepared.trials, &prepared.keep, basis, series.kind);
     let Some((fit, straight)) = fitted(&basis).zip(fitted(&Basis::straight())) else { return line };
     line.outliers = prepared.outliers;
+    line.dots = dots(&prepared, fit.p0);
     line.phase_factor = prepared.correction.factor;
     line.phase_capped = prepared.correction.capped;
     let knots = basis.knots().iter().map(|&s| prepared.correction.multiply * fit.effect(s));
@@ -153,4 +167,14 @@ pub fn estimate(series: &Series, run: Option<phase::Run>, settings: &Settings) -
     line.slope = Some(slope);
     line.chance = chance;
     line
+}
+
+/// Each experiment by itself; those without a visit have no effect that could be drawn.
+fn dots(prepared: &Prepared, p0: f64) -> Vec<Dot> {
+    let dot = |(trial, &kept): (&Trial, &bool)| Dot {
+        permille: trial.permille,
+        effect: prepared.correction.multiply * (1.0 - trial.cost / trial.visits / p0),
+        kept,
+    };
+    prepared.trials.iter().zip(&prepared.keep).map(dot).filter(|dot| dot.effect.is_finite()).collect()
 }

@@ -37,7 +37,7 @@ pub mod unpaid;
 pub mod verdict;
 
 use crate::experiment::record::{PointKind, Profile, Samples, Why};
-pub use line::{Estimated, Hidden, Level, Line};
+pub use line::{Dot, Estimated, Hidden, Level, Line};
 use rand::SeedableRng as _;
 use rand_chacha::ChaCha8Rng;
 pub use rank::Sort;

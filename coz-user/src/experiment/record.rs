@@ -9,7 +9,7 @@ mod reader;
 mod writer;
 
 pub use output::{Opened, open_output, rename_unless_there};
-pub use reader::{Profile, ReadError, Recorded, parse, read};
+pub use reader::{Follower, Profile, ReadError, Recorded, parse, read};
 pub use writer::{WriteError, Writer};
 
 use serde::{Deserialize, Serialize};

@@ -3,17 +3,18 @@
 use super::health;
 use crate::{
     estimate::{Estimate, Hidden, Level, Line, Sampled, Verdict, latency::LatencyFacts},
-    experiment::record::{PointKind, Profile, ThreadDelay, Why},
+    experiment::record::{Health, PointKind, Profile, ThreadDelay, Why},
 };
 use serde::Serialize;
 use std::collections::BTreeMap;
 
+/// All of it.
 #[derive(Serialize)]
-struct Report<'a> {
+pub(super) struct Report<'a> {
     program: &'a [String],
     points: Vec<Point<'a>>,
     lines: Vec<JsonLine<'a>>,
-    health: Health<'a>,
+    health: JsonHealth<'a>,
     overhead: Overhead,
     experiments: usize,
     samples: Vec<JsonSamples<'a>>,
@@ -109,7 +110,7 @@ struct JsonLevel {
 }
 
 #[derive(Serialize)]
-struct Health<'a> {
+struct JsonHealth<'a> {
     samples: u64,
     lost_samples: u64,
     signals_sent: u64,
@@ -215,9 +216,17 @@ impl<'a> From<&'a Sampled> for JsonSamples<'a> {
 /// known are `null`.
 #[must_use]
 pub fn text(profile: &Profile, estimate: &Estimate) -> String {
-    let none = crate::experiment::record::Health::default();
-    let recorded = profile.runtime.as_ref().map_or(&none, |runtime| &runtime.health);
-    let report = Report {
+    let none = Health::default();
+    // Only maps with keys that are no strings, or a failing writer, could make this fail: there are none.
+    let mut text = serde_json::to_string_pretty(&report(profile, estimate, &none)).unwrap_or_default();
+    text.push('\n');
+    text
+}
+
+/// What stands in it. `none` is the health of a profile without an end.
+pub(super) fn report<'a>(profile: &'a Profile, estimate: &'a Estimate, none: &'a Health) -> Report<'a> {
+    let recorded = profile.runtime.as_ref().map_or(none, |runtime| &runtime.health);
+    Report {
         program: &profile.startup.program,
         points: estimate
             .points
@@ -228,7 +237,7 @@ pub fn text(profile: &Profile, estimate: &Estimate) -> String {
             })
             .collect(),
         lines: estimate.lines.iter().map(JsonLine::from).collect(),
-        health: Health {
+        health: JsonHealth {
             samples: recorded.samples,
             lost_samples: recorded.lost_samples,
             signals_sent: recorded.signals_sent,
@@ -259,9 +268,5 @@ pub fn text(profile: &Profile, estimate: &Estimate) -> String {
         },
         experiments: estimate.counted,
         samples: estimate.samples.iter().map(JsonSamples::from).collect(),
-    };
-    // Only maps with keys that are no strings, or a failing writer, could make this fail: there are none.
-    let mut text = serde_json::to_string_pretty(&report).unwrap_or_default();
-    text.push('\n');
-    text
+    }
 }

@@ -4,6 +4,7 @@
 pub mod coz;
 pub mod csv;
 pub mod health;
+pub mod html;
 pub mod json;
 pub mod names;
 pub mod source;
@@ -72,6 +73,8 @@ pub struct ReportOptions {
     pub coz: Option<PathBuf>,
     /// Write a table of all curves there; `-` is the standard output.
     pub csv: Option<PathBuf>,
+    /// Write the page there; `-` is the standard output.
+    pub html: Option<PathBuf>,
     /// Write folded stacks there.
     pub folded: Option<PathBuf>,
 }
@@ -84,6 +87,7 @@ impl Default for ReportOptions {
             json: false,
             coz: None,
             csv: None,
+            html: None,
             folded: None,
         }
     }
@@ -107,9 +111,12 @@ pub fn run(request: &ReportOptions) -> Result<String> {
     if let Some(path) = &request.csv {
         out += &deliver(path, &csv::text(&estimate_profile(&profile, &request.options)))?;
     }
+    if let Some(path) = &request.html {
+        out += &deliver(path, &html_from_profile(&profile, &request.options, &request.file))?;
+    }
     if request.json {
         out += &json_from_profile(&profile, &request.options);
-    } else if request.coz.is_none() && request.csv.is_none() {
+    } else if request.coz.is_none() && request.csv.is_none() && request.html.is_none() {
         out += &from_profile(&profile, &request.options);
     }
     Ok(out)
@@ -141,6 +148,17 @@ pub fn from_profile(profile: &Profile, options: &Options) -> String {
 #[must_use]
 pub fn json_from_profile(profile: &Profile, options: &Options) -> String {
     json::text(profile, &estimate_profile(profile, options))
+}
+
+/// The report as a page that stands alone. `file` is the profile's name.
+#[must_use]
+pub fn html_from_profile(profile: &Profile, options: &Options, file: &Path) -> String {
+    let estimate = estimate_profile(profile, options);
+    let file = file.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
+    let served = html::Served::No;
+    let page =
+        html::Page { profile, estimate: &estimate, file: &file, sources: options.sources, served, number: 0 };
+    html::text(&page.json(), served)
 }
 
 /// The estimates that a report with these options shows.

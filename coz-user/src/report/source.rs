@@ -19,10 +19,16 @@ pub struct Sources {
 impl Sources {
     /// The text of a line, counted from 1; `None` where there is no such file or line, or it is not text.
     pub fn line(&mut self, file: &str, number: u32) -> Option<&str> {
-        let lines =
-            self.files.entry(file.to_owned()).or_insert_with(|| read(Path::new(file)).unwrap_or_default());
-        let text = lines.get((number as usize).checked_sub(1)?)?.trim();
+        let text = self.raw(file, number)?.trim();
         (!text.is_empty()).then_some(text)
+    }
+
+    /// The same as it stands there: indented, or empty.
+    pub fn raw(&mut self, file: &str, number: u32) -> Option<&str> {
+        if !self.files.contains_key(file) {
+            self.files.insert(file.to_owned(), read(Path::new(file)).unwrap_or_default());
+        }
+        self.files.get(file)?.get((number as usize).checked_sub(1)?).map(String::as_str)
     }
 }
 

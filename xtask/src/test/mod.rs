@@ -1,6 +1,7 @@
 //! `cargo xtask test`: everything that can tell whether the repository is in order.
 
 mod outcome;
+mod page;
 mod stages;
 
 use std::time::Instant;

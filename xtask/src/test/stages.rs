@@ -31,6 +31,7 @@ pub const STAGES: &[Stage] = &[
     Stage { name: "docs", body: docs },
     Stage { name: "tests", body: tests },
     Stage { name: "loom", body: loom },
+    Stage { name: "page", body: super::page::page },
     Stage { name: "root", body: root },
 ];
 
@@ -46,7 +47,7 @@ fn counted(command: &mut Command) -> (Outcome, String) {
     (Outcome::of_tests(success, &words), words)
 }
 
-fn captured(command: &mut Command) -> (bool, String) {
+pub(super) fn captured(command: &mut Command) -> (bool, String) {
     match command.output() {
         Ok(output) => {
             let words = [output.stderr, output.stdout].concat();

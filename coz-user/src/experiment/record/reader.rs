@@ -1,5 +1,9 @@
 //! Reading a profile: ours or coz's, whole or cut short.
 
+mod follow;
+
+pub use follow::Follower;
+
 use super::{Experiment, PointDelta, PointKind, Record, Runtime, Samples, Startup, Why};
 use std::{
     collections::HashMap,
@@ -176,7 +180,7 @@ fn legacy(line: &[u8]) -> Result<serde_json::Value, String> {
     Ok(object.into())
 }
 
-#[derive(Default)]
+#[derive(Clone, Debug, Default)]
 struct Builder {
     profile: Profile,
     records: usize,

@@ -1,0 +1,64 @@
+// Profiles with a known answer, as `coz-bpf run` would write them.
+import fs from 'node:fs';
+
+/** Numbers that are the same in each run. */
+export function dice(seed) {
+  let state = seed;
+  return () => (state = (state * 16807) % 2147483647) / 2147483647;
+}
+
+const SECOND = 1e9;
+
+/** Lines of a program: share of the samples, and the effect of a speedup. */
+export function program(folder) {
+  const source = `${folder}/server.c`;
+  const text = Array.from({ length: 120 }, (_, i) => `    step_${i + 1}(state);`);
+  text[19] = '    encode(job, <b>"the bottleneck"</b>);';
+  fs.writeFileSync(source, `${text.join('\n')}\n`);
+  return {
+    source,
+    lines: [
+      { location: `${source}:20`, func: 'server::encode(Job const&)', share: 0.25, effect: (s) => 0.4 * Math.min(s, 0.5) / 0.5 },
+      { location: `${source}:50`, func: 'server::decode', share: 0.15, effect: (s) => 0.2 * s },
+      { location: `${source}:80`, func: 'audit', share: 0.4, effect: () => 0 },
+      { location: `${source}:110`, func: 'spin_lock', share: 0.18, effect: (s) => -0.3 * s },
+    ],
+  };
+}
+
+/** The records of one run: experiments in pairs of a baseline and a speedup. */
+export function records({ lines, pairs = 160, point = 'request', seed = 7, ends = true, name = 'server' }) {
+  const random = dice(seed);
+  const out = [{ type: 'startup', time: 1, version: 1, program: [`/srv/${name}`, '--port', '8080'], seed: 1, kernel: '6.1.0', rate: 1000, points: [{ name: point, kind: 'throughput' }] }];
+  let begin = 0;
+  for (let i = 0; i < pairs; i += 1) {
+    const line = lines[i % lines.length];
+    const level = (1 + Math.floor(20 * random())) / 20;
+    for (const speedup of random() < 0.5 ? [0, level] : [level, 0]) {
+      const noise = 1 + 0.01 * (random() + random() + random() - 1.5);
+      const perVisit = 1e6 * (1 - line.effect(speedup)) * noise;
+      const duration = 0.3 * SECOND;
+      out.push({ type: 'experiment', selected: line.location, speedup, duration, selected_samples: Math.round(300 * line.share), wall: 1.2 * duration, delay: 0.2 * duration, unpaid: 0, valid: true, begin, selected_weight: Math.round(line.share * duration), samples: 300 });
+      out.push({ type: 'throughput-point', name: point, delta: Math.round(duration / perVisit) });
+      begin += 1.25 * duration;
+    }
+  }
+  if (ends) out.push(...end({ lines, time: begin }));
+  return out;
+}
+
+/** The end of a run. */
+export function end({ lines, time }) {
+  const samples = Math.round(time / 1e6);
+  return [
+    { type: 'runtime', time, samples, undelayed_ns: time / 2, cpu_ns: time, owed_ns: time / 10, paid_ns: time / 10, warnings: [], notices: [] },
+    ...lines.map((line) => {
+      const [, file, number] = /^(.*):(\d+)$/.exec(line.location);
+      return { type: 'samples', location: line.location, count: Math.round(line.share * samples), weight_ns: Math.round(line.share * time), function: line.func, file, line: Number(number) };
+    }),
+  ];
+}
+
+export function jsonl(all) {
+  return all.map((record) => `${JSON.stringify(record)}\n`).join('');
+}
