@@ -271,7 +271,7 @@ fn everything_that_can_be_a_point_is_listed() {
     assert!(!functions.iter().any(|name| name == "_start"), "{functions:?}");
     assert_eq!(specs(&report).1, [report.clone()]);
     let found = point(&path, &report);
-    assert!(!found.sites.is_empty(), "what is listed can be used");
+    assert!(!found.sites().is_empty(), "what is listed can be used");
     assert_eq!(specs("no such thing").0.len(), 0);
 
     let marked = shop.compile("marked.c", "marked", &["-O2", "-g"]);
