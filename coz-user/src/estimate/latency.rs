@@ -46,8 +46,10 @@ pub struct Growing {
 
 /// From this share of the arrivals on, their surplus is no chance.
 const SURPLUS: f64 = 0.05;
-/// And so many times what chance makes of it: in each experiment about as many as are under way at once.
+/// And so many times its own standard error, over the experiments: in a steady state it has either sign.
 const BEYOND_CHANCE: f64 = 3.0;
+/// Of fewer experiments nothing is said.
+const MIN_EXPERIMENTS: f64 = 3.0;
 
 /// The facts of every latency point.
 #[must_use]
@@ -85,9 +87,11 @@ fn of_point(profile: &Profile, name: String) -> LatencyFacts {
     let rate = if sum.time > 0.0 { sum.departures / sum.time * 1e9 } else { 0.0 };
     let counted: Vec<(u32, u64)> = histogram.into_iter().collect();
     let growing = |sum: &Sum, only_delayed| {
-        let chance = BEYOND_CHANCE * sum.experiments.sqrt() * (1.0 + in_system.unwrap_or(0.0));
         let surplus = sum.arrivals - sum.departures;
-        let is_real = surplus > SURPLUS * sum.arrivals && surplus > chance;
+        let variance = sum.squares - surplus * surplus / sum.experiments;
+        let chance = BEYOND_CHANCE * variance.max(0.0).sqrt();
+        let is_real =
+            sum.experiments >= MIN_EXPERIMENTS && surplus > SURPLUS * sum.arrivals && surplus > chance;
         is_real.then(|| Growing { share: surplus / sum.arrivals, only_delayed })
     };
     LatencyFacts {
@@ -108,6 +112,8 @@ struct Sum {
     time: f64,
     arrivals: f64,
     departures: f64,
+    /// Of the surplus of arrivals in each experiment.
+    squares: f64,
     measured: f64,
     measured_ns: f64,
 }
@@ -118,6 +124,7 @@ impl Sum {
         self.time += time;
         self.arrivals += point.arrivals as f64;
         self.departures += point.departures as f64;
+        self.squares += (point.arrivals as f64 - point.departures as f64).powi(2);
         let measured = point.measured as f64;
         self.measured += measured;
         self.measured_ns += point.mean_ns.filter(|_| point.measured > 0).unwrap_or(0.0) * measured;

@@ -25,7 +25,7 @@ pub(super) fn facts(facts: &LatencyFacts) -> String {
             text += &value.map_or_else(String::new, |value| format!(", {name} {}", time(value)));
         }
     } else if facts.little_ns.is_some() {
-        text += " (by Little's law; begin and end are not in the same thread, so single ones are not known)";
+        text += " (by Little's law; single ones are not known: begin and end are not in the same thread, or they overlap in it)";
     }
     text.push('.');
     match facts.growing {
