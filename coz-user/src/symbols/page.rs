@@ -195,6 +195,7 @@ impl<'a> Attribution<'a> {
             let source = source(at, frames, depth);
             let inside = match (&known.file, source) {
                 (Some(file), _) => self.scope.source(file.as_ref().as_ref()),
+                (None, _) if depth == 0 && self.has_own_code_in_scope(at, number) => true,
                 (None, Some(file)) => self.is_in_scope(at, file),
                 (None, None) => !known.symbol.is_empty() && self.scope.function(&known.name()),
             };
@@ -213,6 +214,30 @@ impl<'a> Attribution<'a> {
             }
         }
         None
+    }
+
+    /// Whether a function's own code, up to an address, has a source in scope: that of a row without inlined copies, or of a
+    /// call that was inlined into it. A single row can be of a library, where the compiler lost track of what it inlined.
+    fn has_own_code_in_scope(&mut self, mut at: Code<'_>, function: u32) -> bool {
+        const MAX_ROWS: usize = 256;
+        let mut frames = Vec::new();
+        for _ in 0..MAX_ROWS {
+            at.unit.frames_at(at.address, &mut frames);
+            if frames.first() != Some(&function) {
+                return false;
+            }
+            let inner = frames.get(1).and_then(|inner| at.unit.frames.get(*inner as usize));
+            let row = at.unit.row_at(at.address);
+            let file = inner.map(|inner| inner.call_file).or(row.map(|row| row.file));
+            if file.is_some_and(|file| self.is_in_scope(at, file)) {
+                return true;
+            }
+            match row.and_then(|row| row.address.checked_sub(1)) {
+                Some(before) => at.address = before,
+                None => return false,
+            }
+        }
+        false
     }
 
     /// The name of a function of which nothing says where it is declared. Line tables alone name inlined functions without
