@@ -29,6 +29,9 @@ pub(super) fn command(cli: Cli) -> Result<Command, Exit> {
             Command::View(ViewConfig { file: args.file, port: args.port, open: !args.no_open, talk })
         }
         CommandArgs::Points(args) => match args.program {
+            Some(_) if !args.command.is_empty() => {
+                return Err(Exit::usage("what follows -- is the program of `points --run`"));
+            }
             Some(program) => Command::Points(PointsConfig {
                 program,
                 filter: args.filter,
