@@ -206,7 +206,10 @@ fn wrong_usage_is_2_and_help_is_0() {
         assert_eq!(refused(fine).0, 0, "{fine:?}");
     }
     let help = refused(&["run", "--help"]).1;
-    assert!(help.contains("--progress") && !help.contains("--max-overhead"), "help shows what there is: {help}");
+    assert!(
+        help.contains("--progress") && !help.contains("--max-overhead"),
+        "help shows what there is: {help}"
+    );
 }
 
 #[test]

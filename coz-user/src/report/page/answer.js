@@ -29,7 +29,7 @@ function answerCard(row, i, doubtful, choose) {
     h('span', { class: 'kind' }, h('span', { 'aria-hidden': 'true' }, VERDICTS[row.verdict].mark), loss ? ' Contention' : i > 0 ? ' Also worth it' : doubtful ? ' First, if the figures hold' : ' Work on this first'),
     h('span', { class: 'big' }, percent(row.worth.effect), ' ', h('span', { class: 'range' }, interval(row.worth.low, row.worth.high))),
     h('span', { class: 'who' }, cardTitle(row)),
-    h('span', { class: 'where' }, clean(row.name)),
+    row.func ? h('span', { class: 'where' }, clean(row.name)) : null,
     h('span', { class: 'small' }, loss ? `Made faster, it slows the program down. ${portion(row.share)} of the samples.` : `${small}${portion(row.share)} of the samples.`),
   );
 }
@@ -51,7 +51,7 @@ function decoyCard(row, choose) {
     h('span', { class: 'kind' }, h('span', { 'aria-hidden': 'true' }, VERDICTS[row.verdict].mark), flat ? ' Hot, but leave it alone' : ' Hot, but hardly worth it'),
     h('span', { class: 'big' }, percent(row.worth.effect), ' ', h('span', { class: 'range' }, interval(row.worth.low, row.worth.high))),
     h('span', { class: 'who' }, cardTitle(row)),
-    h('span', { class: 'where' }, clean(row.name)),
+    row.func ? h('span', { class: 'where' }, clean(row.name)) : null,
     h('span', { class: 'small' }, `${portion(row.share)} of the samples, and ${flat ? 'nobody waits for it' : `worth ${most < 0.005 ? 'nothing' : `at most ${percent(most)}`}, even where its interval ends`}.`),
   );
 }

@@ -12,6 +12,7 @@ export function drawHealth(box, data) {
   const list = (texts) => h('ul', null, texts.map((text) => h('li', null, ended(clean(text)))));
   if (warnings.length > 0) lists.push(h('div', { class: 'box warn' }, h('h2', null, h('span', { 'aria-hidden': 'true' }, '⚠ '), 'Beware: read this first'), list(warnings)));
   if (health.notices.length > 0) lists.push(h('div', { class: 'box' }, h('h2', null, 'Note'), list(health.notices)));
+  if (lists.length === 0 && data.open) lists.push(h('p', { class: 'fine' }, 'Still being measured: figures change, and how far they can be trusted is known at the end.'));
   if (lists.length === 0) lists.push(h('p', { class: 'fine' }, h('span', { 'aria-hidden': 'true' }, '✓ '), healthy(health)));
   for (const point of points.filter((one) => one.latency)) lists.push(latencyFacts(point));
   fill(box, lists);

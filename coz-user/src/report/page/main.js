@@ -75,7 +75,7 @@ function drawHead() {
   for (const point of report.points.filter(({ name: point }) => point !== 'end-to-end')) parts.push(`${plural(point.visits, 'visit')} of ${clean(point.name)}`);
   byId('facts').textContent = parts.join(' · ');
   byId('how').textContent = `A line’s effect is the share of ${saved(pointOf())} that would be saved if the line took less time; it was measured by delaying everything else. A curve that rises is worth work, one that lies on zero is not however hot the line is, and one that falls means that the line gets in others’ way. The band, and what stands in small print, is the 95 % interval: where it is wide or includes zero, run longer before you decide.`;
-  byId('foot').textContent = `coz-bpf ${data.version} · ${clean(data.file)}${data.kernel ? ` · kernel ${clean(data.kernel)}` : ''}${data.rate ? ` · ${thousands(data.rate)} samples a CPU-second` : ''} · keys: / find, ↑ ↓ lines, d experiments, t light or dark`;
+  byId('foot').textContent = `coz-bpf ${data.version} · ${clean(data.file)}${data.kernel ? ` · kernel ${clean(data.kernel)}` : ''}${data.rate ? ` · ${thousands(data.rate)} samples a CPU-second` : ''} · keys: / find, ↑ ↓ lines, d experiments, t colours`;
 }
 
 /** To the next or previous row, across pages. */
