@@ -185,6 +185,12 @@ impl Running {
         fs::read_to_string(self.streams.join("out")).unwrap_or_default()
     }
 
+    /// What its standard error holds so far.
+    #[must_use]
+    pub fn words_so_far(&self) -> String {
+        fs::read_to_string(self.streams.join("err")).unwrap_or_default()
+    }
+
     /// Waits until its standard output, which others may still write to, has this phrase.
     ///
     /// # Panics

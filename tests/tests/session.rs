@@ -202,3 +202,39 @@ fn on_a_terminal_there_is_one_status_line_and_elsewhere_none() {
     let ended = run(&place, &["-P", "progress"], "single", &["--seconds", "1"]);
     assert!(!ended.words().contains("visits/s") && !ended.words().contains('\x1b'), "{}", ended.words());
 }
+
+/// What a server on this machine answers.
+fn get(address: &str, below: &str) -> String {
+    use std::io::{Read, Write};
+    let rest = address.strip_prefix("http://").expect("an address");
+    let (host, path) = rest.split_once('/').expect("with a path");
+    let mut stream = std::net::TcpStream::connect(host).expect("the page is there");
+    write!(stream, "GET /{path}{below} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n")
+        .expect("it listens");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("it answers");
+    answer
+}
+
+#[test]
+fn the_page_shows_a_run_while_it_goes_on() {
+    let place = Place::new();
+    let mut command = place.profiled(&["-P", "progress", "--live"]);
+    command.arg("--").arg(program("single")).args(["--seconds", "5"]);
+    let mut running = place.start(command);
+    let address = wait_until("the page's address", || {
+        let words = running.words_so_far();
+        let at = words.find("http://127.0.0.1:")?;
+        let (address, _) = words[at..].split_once('\n')?;
+        Some(address.to_owned())
+    });
+    assert!(get(&address, "").contains("<!doctype html>"));
+    wait_until("experiments on the page", || {
+        let data = get(&address, "data.json");
+        (data.contains("single.c:") && data.contains("\"open\":true")).then_some(())
+    });
+    running.wait().assert_says(0, &["visits of progress"]);
+    let host = address.split('/').nth(2).expect("an address");
+    assert!(std::net::TcpStream::connect(host).is_err(), "it ends with the run");
+    place.assert_nothing_left();
+}

@@ -16,13 +16,16 @@ const TEMPLATE: &str = include_str!("page/page.html");
 const STYLE: &str = include_str!("page/style.css");
 
 /// The modules, each after those that it imports.
-const MODULES: [&str; 9] = [
+const MODULES: [&str; 12] = [
     include_str!("page/words.js"),
     include_str!("page/model.js"),
     include_str!("page/dom.js"),
     include_str!("page/curve.js"),
     include_str!("page/overview.js"),
     include_str!("page/source.js"),
+    include_str!("page/answer.js"),
+    include_str!("page/health.js"),
+    include_str!("page/theme.js"),
     include_str!("page/list.js"),
     include_str!("page/detail.js"),
     include_str!("page/main.js"),

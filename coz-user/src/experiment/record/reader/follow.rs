@@ -47,7 +47,9 @@ impl Follower {
         if builder.records == 0 {
             return Profile { open_end: true, ..Profile::default() };
         }
-        if !builder.ended && !self.builder.profile.experiments.is_empty() && !self.rest.is_empty() {
+        let last = builder.profile.experiments.last();
+        let is_bare = last.is_some_and(|last| last.points.is_empty());
+        if !builder.ended && (is_bare || !self.rest.is_empty()) {
             // Points of the last experiment may be on their way: it counts when they are there.
             builder.profile.experiments.pop();
         }
