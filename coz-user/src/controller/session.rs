@@ -189,9 +189,8 @@ impl Session {
         let Some(port) = self.config.live else { return };
         let file = &self.config.output;
         // The sources are read as whoever looks at them could.
-        let page = Identity::resolve(None)
-            .map_err(Into::into)
-            .and_then(|viewer| Beside::start(file, port, &viewer, commands::page()));
+        let page =
+            Identity::resolve(None).and_then(|viewer| Beside::start(file, port, &viewer, commands::page()));
         match page {
             Ok(page) => {
                 self.voice.complain(&format!("the page: {}", page.address()));
