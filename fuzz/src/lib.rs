@@ -81,7 +81,7 @@ fn everything(path: &Path, dirs: &[PathBuf]) {
             let entries = module.page(page as u32, Granularity::Line, &mut lines);
             assert!(entries.first().is_some_and(|entry| entry.start == 0), "a page begins at 0");
             module.page(page as u32, Granularity::Function, &mut functions);
-            table.page(page as u32);
+            let _ = table.page(page as u32);
         }
         module.stack(page.wrapping_mul(4096));
     }
@@ -90,7 +90,7 @@ fn everything(path: &Path, dirs: &[PathBuf]) {
     let _ = module.inlined(|_| true);
     let _ = module.load_bias(&[Mapping { start: 0x5000, end: 0x9000, file_offset: 0x1000 }]);
     points::candidates(&module, "");
-    points::usdt_probes(&module);
+    let _ = points::usdt_probes(&module);
 }
 
 /// `/proc/PID/maps` and `/proc/PID/status`.

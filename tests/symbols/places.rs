@@ -269,7 +269,7 @@ fn everything_that_can_be_a_point_is_listed() {
         "by its file: {functions:?} {lines:?}"
     );
     assert!(!functions.iter().any(|name| name == "_start"), "{functions:?}");
-    assert_eq!(specs(&report).1, [report.clone()]);
+    assert_eq!(specs(&report).1, std::slice::from_ref(&report));
     let found = point(&path, &report);
     assert!(!found.sites().is_empty(), "what is listed can be used");
     assert_eq!(specs("no such thing").0.len(), 0);

@@ -219,7 +219,7 @@ fn get(address: &str, below: &str) -> String {
 #[test]
 fn the_page_shows_a_run_while_it_goes_on() {
     let place = Place::new();
-    let mut command = place.profiled(&["-P", "progress", "--live"]);
+    let mut command = place.profiled(["-P", "progress", "--live"]);
     command.arg("--").arg(program("single")).args(["--seconds", "5"]);
     let mut running = place.start(command);
     let address = wait_until("the page's address", || {
