@@ -106,7 +106,7 @@ impl Server {
         let Self { listener, maker, shown, shared, took, .. } = self;
         let room = Arc::new(Semaphore::new(MOST_CONNECTIONS));
         let accept = accept(&listener, &shared, &room);
-        let follow = async {
+        let follow = async move {
             let mut rest = LOOK.max(took * REST);
             let mut number = 1;
             let mut over = false;
@@ -129,7 +129,7 @@ impl Server {
                     shown.send_replace(next);
                 }
                 if over {
-                    return farewell(&shared).await;
+                    return farewell(&shared, shown).await;
                 }
             }
         };
@@ -140,12 +140,14 @@ impl Server {
     }
 }
 
-async fn farewell(shared: &Shared) -> Result<()> {
+/// Waits until open pages have fetched the last state, and lets them go: without `shown` there are no more events.
+async fn farewell(shared: &Shared, shown: watch::Sender<Shown>) -> Result<()> {
     let patience = Instant::now() + LAST;
     let waits = || shared.fetched.load(Ordering::Relaxed) < shared.pages.load(Ordering::Relaxed);
     while waits() && Instant::now() < patience {
         sleep(Duration::from_millis(20)).await;
     }
+    drop(shown);
     if shared.pages.load(Ordering::Relaxed) > 0 {
         // What was asked for last is on its way.
         sleep(SENDING).await;
