@@ -106,6 +106,7 @@ impl Server {
         let Self { listener, maker, shown, shared, took, .. } = self;
         let room = Arc::new(Semaphore::new(MOST_CONNECTIONS));
         let accept = accept(&listener, &shared, &room);
+        let followed = shared.clone();
         let follow = async move {
             let mut rest = LOOK.max(took * REST);
             let mut number = 1;
@@ -125,11 +126,11 @@ impl Server {
                 if let Some((next, took)) = made.context("the page could not be made")?? {
                     rest = LOOK.max(took * REST);
                     number += 1;
-                    shared.fetched.store(0, Ordering::Relaxed);
+                    followed.fetched.store(0, Ordering::Relaxed);
                     shown.send_replace(next);
                 }
                 if over {
-                    return farewell(&shared, shown).await;
+                    return farewell(&followed, shown).await;
                 }
             }
         };
