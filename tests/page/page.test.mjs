@@ -299,9 +299,23 @@ test('served: live, without a reload, and in its place', async (t) => {
   await page.waitForFunction(() => document.getElementById('live').textContent === 'Run ended');
   const { code } = await server.stop();
   assert.equal(code, 0, 'Ctrl-C ends it well');
+  await page.waitForTimeout(1500);
+  assert.equal(await page.locator('#live').innerText(), 'Run ended', 'it has all that there is');
+  // The browser itself says that the stream was cut off.
+  said.splice(0, said.length, ...said.filter((words) => !words.includes('ERR_')));
+  await close();
+});
+
+test('a server that goes leaves what was there', async (t) => {
+  const all = records({ ...known, ends: false });
+  fs.writeFileSync(file('gone.jsonl'), jsonl(all));
+  const server = await view(t, file('gone.jsonl'));
+  const { page, said, close } = await open(browser, server.address);
+  assert.equal(await page.locator('#live').innerText(), 'Live');
+  await server.stop();
   await page.waitForFunction(() => document.getElementById('live').textContent.startsWith('No connection'));
-  assert.ok(await rows(page).count(), 'what was there stays');
-  // The browser itself says that it could not connect again.
+  assert.equal(await rows(page).count(), 4);
+  await accessible(page, 'no connection');
   said.splice(0, said.length, ...said.filter((words) => !words.includes('ERR_')));
   await close();
 });

@@ -102,6 +102,8 @@ mod tests {
     const EXPERIMENT: &str =
         "{\"type\":\"experiment\",\"selected\":\"a.c:1\",\"speedup\":0.5,\"duration\":1000}\n";
 
+    const POINT: &str = "{\"type\":\"throughput-point\",\"name\":\"p\",\"delta\":7}\n";
+
     #[test]
     fn a_file_is_followed_as_it_grows_and_when_it_is_replaced() {
         let folder = tempfile::tempdir().unwrap();
@@ -116,6 +118,9 @@ mod tests {
         file.write_all(head.as_bytes()).unwrap();
         assert!(!source.update().unwrap(), "half a record");
         file.write_all(tail.as_bytes()).unwrap();
+        assert!(source.update().unwrap());
+        assert_eq!(source.profile().experiments.len(), 0, "its points are on their way");
+        file.write_all(POINT.as_bytes()).unwrap();
         assert!(source.update().unwrap());
         assert_eq!(source.profile().experiments.len(), 1);
 

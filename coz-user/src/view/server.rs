@@ -106,7 +106,8 @@ impl Server {
         let Self { listener, maker, shown, shared, took, .. } = self;
         let room = Arc::new(Semaphore::new(MOST_CONNECTIONS));
         let accept = accept(&listener, &shared, &room);
-        let follow = async {
+        let followed = shared.clone();
+        let follow = async move {
             let mut rest = LOOK.max(took * REST);
             let mut number = 1;
             let mut over = false;
@@ -125,11 +126,11 @@ impl Server {
                 if let Some((next, took)) = made.context("the page could not be made")?? {
                     rest = LOOK.max(took * REST);
                     number += 1;
-                    shared.fetched.store(0, Ordering::Relaxed);
+                    followed.fetched.store(0, Ordering::Relaxed);
                     shown.send_replace(next);
                 }
                 if over {
-                    return farewell(&shared).await;
+                    return farewell(&followed, shown).await;
                 }
             }
         };
@@ -140,12 +141,14 @@ impl Server {
     }
 }
 
-async fn farewell(shared: &Shared) -> Result<()> {
+/// Waits until open pages have fetched the last state, and lets them go: without `shown` there are no more events.
+async fn farewell(shared: &Shared, shown: watch::Sender<Shown>) -> Result<()> {
     let patience = Instant::now() + LAST;
     let waits = || shared.fetched.load(Ordering::Relaxed) < shared.pages.load(Ordering::Relaxed);
     while waits() && Instant::now() < patience {
         sleep(Duration::from_millis(20)).await;
     }
+    drop(shown);
     if shared.pages.load(Ordering::Relaxed) > 0 {
         // What was asked for last is on its way.
         sleep(SENDING).await;

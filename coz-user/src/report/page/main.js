@@ -150,6 +150,10 @@ if (data.live) {
   status(true);
   const events = new EventSource('events');
   events.addEventListener('grown', () => refresh().catch(() => status(false)));
-  events.addEventListener('error', () => status(false));
+  events.addEventListener('error', () => {
+    // A server that goes when the run has ended has told everything.
+    if (!data.open) events.close();
+    status(!data.open);
+  });
   events.addEventListener('open', () => status(true));
 }
