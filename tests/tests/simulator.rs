@@ -359,7 +359,7 @@ fn known_programs_have_known_answers() {
         ("pipeline", [38.0, 38.0], 0.5, 1.5),
         ("ferret", [42.5, 84.0], 1.5, 3.0),
         ("background", [0.0, 0.0], 0.1, 6.0),
-        ("rwlock", [31.7, 64.0], 1.0, 18.0),
+        ("rwlock", [31.7, 64.0], 1.0, 20.0),
     ];
     for (name, answers, truth_within, prediction_within) in known {
         for (answer, (truth, predicted)) in answers.into_iter().zip(judged(name, &Rules::default())) {

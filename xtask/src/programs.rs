@@ -248,8 +248,12 @@ mod tests {
             let program = Program::build(&name).expect("it compiles");
             let marked = program.marked("line").expect("one line is marked");
             assert!(marked.starts_with(&name), "{marked}");
-            let (whole, shrunk) = (program.run(0, 0.2), program.run(100, 0.2));
-            let (whole, shrunk) = (whole.expect("it runs").round_ns(), shrunk.expect("it runs").round_ns());
+            // The shortest of some: what else the machine does only ever makes them longer.
+            let shortest = |shrink| {
+                let rounds = (0..3).map(|_| program.run(shrink, 0.1).expect("it runs").round_ns());
+                rounds.fold(f64::INFINITY, f64::min)
+            };
+            let (whole, shrunk) = (shortest(0), shortest(100));
             // Others gain so little that other load on the machine can hide it in so short a run.
             let gains = crate::truth::SUITE.iter().any(|case| case.name == name && case.gains);
             assert!(!gains || shrunk < whole, "{name}: {whole} -> {shrunk} ns a round");

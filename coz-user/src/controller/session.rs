@@ -107,10 +107,7 @@ impl Session {
         let voice = Voice::new(config.talk.quiet);
         let seed = config.seed.unwrap_or_else(plan::random_seed);
         let lines = if config.fixed.is_some() { plan::Lines::Fixed } else { plan::Lines::Sampled };
-        let mut plan = Plan::new(seed, lines, &config.speedups);
-        if config.until.is_some() && !config.random_lines {
-            plan = plan.brief();
-        }
+        let plan = Plan::new(seed, lines, &config.speedups);
         let machine_config = MachineConfig {
             min_visits: config.view.min_visits,
             end_to_end: config.end_to_end,

@@ -98,8 +98,6 @@ pub struct Plan {
     /// Pairs begun so far.
     pairs: HashMap<LineId, usize>,
     standings: BTreeMap<LineId, Standing>,
-    /// Whether a line's first round is only to show whether it can be the first one.
-    brief: bool,
 }
 
 impl Plan {
@@ -130,15 +128,7 @@ impl Plan {
             idle: 0,
             pairs: HashMap::new(),
             standings: BTreeMap::new(),
-            brief: false,
         }
-    }
-
-    /// Only the line that stands first is to be known (`--until`): every other one gets a first round of
-    /// [`LATER_PAIRS`], half of them around a half, and more only where it may be the first one.
-    #[must_use]
-    pub fn brief(self) -> Self {
-        Self { brief: true, ..self }
     }
 
     /// From now on, a planner for [`Lines::Fixed`] chooses this line.
@@ -149,10 +139,6 @@ impl Plan {
     /// Takes note of what is known about the lines by now; those that are not named have no answer.
     pub fn learn(&mut self, standings: impl IntoIterator<Item = (LineId, Standing)>) {
         self.standings = standings.into_iter().collect();
-        if self.brief {
-            let hot = self.hot();
-            spend::want_one(&hot, &mut self.standings);
-        }
     }
 
     /// Takes note of the samples that fell on each line since the last call; `now` is when they were read.
@@ -254,13 +240,11 @@ impl Plan {
             self.lines == Lines::Sampled && !hot.is_empty() && hot.iter().all(|(hot, _)| *hot != line);
         let pairs = match self.decks.contains_key(&line) {
             _ if is_cold => 1,
-            false if self.brief && self.lines == Lines::Sampled => LATER_PAIRS,
             false => FIRST_PAIRS.min(self.levels.len()).max(LATER_PAIRS),
             true => LATER_PAIRS,
         };
         *self.pairs.entry(line).or_default() += pairs;
-        let first = self.brief && !self.standings.contains_key(&line);
-        let wanted = first || self.standings.get(&line).is_some_and(|standing| standing.is_wanted);
+        let wanted = self.standings.get(&line).is_some_and(|standing| standing.is_wanted);
         for number in 0..pairs {
             let around = if wanted && number % 2 == 0 { self.draw_around_half() } else { None };
             let level = around.unwrap_or_else(|| self.draw_level(line));

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use super::plan::FIRST_PAIRS;
 use coz_common::units::{LineId, Nanos};
 
 /// What is known about a line by now.
@@ -26,28 +25,8 @@ const UNKNOWN: f64 = 0.5;
 /// Which line stands first is not known before every line with this share of the samples has been tried.
 const UNEXPLORED: f64 = 0.05;
 
-/// With `--until`, a line that was tried only briefly is a rival of the one that is wanted while its effect at 50 % is no
-/// more than so much smaller: it gets as many experiments as a line needs to be shown before it is given up.
-const RIVAL: f64 = 0.1;
-
-/// See [`RIVAL`]: one more than the number of speedups that it takes, since one may have been drawn twice.
-const RIVAL_EXPERIMENTS: usize = FIRST_PAIRS + 1;
-
-/// Of these lines, marks the one with the largest effect as wanted, where none is marked: before any has been tried often
-/// enough to stand in the report.
-pub fn want_one(lines: &[(LineId, f64)], standings: &mut BTreeMap<LineId, Standing>) {
-    if standings.values().any(|standing| standing.is_wanted) {
-        return;
-    }
-    let known = lines.iter().filter_map(|(line, _)| Some((*line, standings.get(line)?.effect)));
-    let best = known.max_by(|a, b| a.1.total_cmp(&b.1)).map(|(line, _)| line);
-    if let Some(best) = best.and_then(|line| standings.get_mut(&line)) {
-        best.is_wanted = true;
-    }
-}
-
-/// The line that the next round should go to, of these with their shares of the samples: a hot one that was never tried, else a
-/// rival of the one that is wanted, else that one, else the open one whose interval is the widest, as far as that matters. `None` when no line is open.
+/// The line that the next round should go to, of these with their shares of the samples: a hot one that was never tried, else the
+/// one that is wanted, else the open one whose interval is the widest, as far as that matters. `None` when no line is open.
 ///
 /// How far it matters: what making a line faster can save goes with the line's share of the time, and the error of a mean
 /// of `n` experiments with `1 / sqrt(n)`; so widths are weighed with the root of the share, and hot lines come first
@@ -60,12 +39,7 @@ pub fn widest(lines: &[(LineId, f64)], standings: &BTreeMap<LineId, Standing>) -
     }
     let wanted = lines.iter().find(|(line, _)| standings.get(line).is_some_and(|s| s.is_wanted));
     if let Some((line, _)) = wanted {
-        let best = standings.get(line).map_or(0.0, |standing| standing.effect);
-        let rival = lines.iter().find(|(line, _)| {
-            let brief = |s: &&Standing| !s.is_wanted && s.experiments < RIVAL_EXPERIMENTS;
-            standings.get(line).filter(brief).is_some_and(|s| s.effect >= best - RIVAL)
-        });
-        return Some(rival.map_or(*line, |(rival, _)| *rival));
+        return Some(*line);
     }
     let open = lines.iter().filter_map(|&(line, share)| {
         let width = match standings.get(&line) {
@@ -156,22 +130,6 @@ mod tests {
         assert_eq!(widest(&LINES, &standings), None, "nothing is open");
         standings.get_mut(&LineId(2)).unwrap().is_wanted = true;
         assert_eq!(widest(&LINES, &standings), Some(LineId(2)));
-    }
-
-    #[test]
-    fn a_rival_of_the_wanted_line_is_tried_as_often_as_it_takes_to_be_shown() {
-        let known =
-            |effect, experiments| Standing { effect, experiments, is_open: true, ..standing(0.1, true) };
-        let all = [(LineId(1), known(0.30, 2)), (LineId(2), known(0.22, 2)), (LineId(3), known(0.05, 2))];
-        let mut standings = BTreeMap::from(all);
-        want_one(&LINES, &mut standings);
-        assert!(standings[&LineId(1)].is_wanted && !standings[&LineId(2)].is_wanted);
-        let mut cold = BTreeMap::from(all);
-        want_one(&LINES[1..], &mut cold);
-        assert!(cold[&LineId(2)].is_wanted, "a cold line's large effect is chance");
-        assert_eq!(widest(&LINES, &standings), Some(LineId(2)), "eight points may be chance");
-        standings.get_mut(&LineId(2)).unwrap().experiments = RIVAL_EXPERIMENTS;
-        assert_eq!(widest(&LINES, &standings), Some(LineId(1)), "25 points are not");
     }
 
     #[test]

@@ -32,7 +32,7 @@ pub struct Listing {
 const COZ_H: &[u8] = b"_coz_get_counter";
 
 impl Listing {
-    /// Of a module. `filter` as in [`super::candidates`]; if it is the end of a source file's path, in whole components, with or without
+    /// Of a module. `filter` as in [`super::candidates()`]; if it is the end of a source file's path, in whole components, with or without
     /// `:LINE`, the lines of that file are listed, too.
     #[must_use]
     pub fn of(module: &Module, filter: &str) -> Self {

@@ -19,10 +19,8 @@ use rand::RngExt;
 /// How the next experiment is chosen.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum How {
-    /// As `coz-bpf run --until` does.
+    /// As `coz-bpf run` does.
     Ours,
-    /// As `coz-bpf run` does without: every line's first round is a whole one.
-    Whole,
     /// Lines in proportion to their samples, speedups at random and 0 half of the time: the paper's.
     Proportional,
     /// Every line alike, speedups as in the paper.
@@ -36,8 +34,7 @@ const LOOK: usize = 12;
 /// time; the whole program and no time where that never happens.
 pub(super) fn until(program: &Program, seed: u64, points: f64, how: How) -> (Profile, Option<f64>) {
     let levels: Vec<_> = (1..=20).filter_map(|i| Speedup::from_percent(i * 5)).collect();
-    let plan = Plan::new(seed, Lines::Sampled, &levels);
-    let mut plan = if how == How::Ours { plan.brief() } else { plan };
+    let mut plan = Plan::new(seed, Lines::Sampled, &levels);
     let mut until = Until::points(points);
     let mut seen = vec![0; program.phases[0].lines.len()];
     let line = |location: &str| (0..seen.len()).find(|&i| name(i) == location).map(|i| LineId(i as u32 + 1));
@@ -69,7 +66,7 @@ pub(super) fn until(program: &Program, seed: u64, points: f64, how: How) -> (Pro
         plan.observe(&fresh, now);
         let level = if rng.random::<bool>() { 0 } else { 50 * rng.random_range(1..=20_u32) };
         Some(match how {
-            How::Ours | How::Whole => match plan.choose() {
+            How::Ours => match plan.choose() {
                 Some(choice) => (choice.line.0 as usize - 1, choice.speedup.permille()),
                 None => (choose(rng, phase), level),
             },
@@ -147,7 +144,7 @@ fn cold_lines_do_not_use_up_the_time_of_the_others() {
         &Program { phases: vec![Phase { seconds: 60.0, ..program.phases[0].clone() }], ..program.clone() },
         7,
         0.5,
-        How::Whole,
+        How::Ours,
     );
     let mut of_line: BTreeMap<&str, usize> = BTreeMap::new();
     for recorded in &profile.experiments {

@@ -247,14 +247,3 @@ fn where_all_lines_are_cold_none_is_shut_out() {
     plan.observe(&cold, seconds(1));
     assert_eq!(choices(&mut plan, 6_000).len(), 6_000);
 }
-
-#[test]
-fn a_brief_look_is_shorter_and_half_of_it_around_a_half() {
-    let mut plan = Plan::new(7, Lines::Sampled, &all_levels()).brief();
-    plan.observe(&[(A, 1000)], seconds(1));
-    plan.observe(&[(A, 1000)], seconds(3));
-    let all = choices(&mut plan, 2 * FIRST_PAIRS);
-    let round: Vec<_> = all.iter().filter(|choice| choice.round == 1).collect();
-    assert_eq!(round.len(), 2 * LATER_PAIRS);
-    assert!(round.iter().any(|choice| AROUND_HALF.contains(&choice.speedup.permille())), "{round:?}");
-}
