@@ -347,6 +347,21 @@ fn judged(name: &str, rules: &Rules) -> Vec<(f64, f64)> {
     cells.into_iter().map(|cell| (cell.truth, cell.predicted)).collect()
 }
 
+#[test]
+fn who_spins_for_one_in_the_line_waits_for_it() {
+    // Rates at which a lock's hold time is longer than a sampling period; below, a wait is over before it is noticed.
+    let rules = Rules { period: S / 3001, ..Rules::default() };
+    let working = Rules { spinning: false, ..rules.clone() };
+    for name in ["spinlock", "barrier_spin"] {
+        for (truth, predicted) in judged(name, &rules) {
+            assert!((predicted - truth).abs() < 4.0, "{name}: {predicted} predicted, {truth} true");
+        }
+    }
+    for (truth, predicted) in judged("spinlock", &working) {
+        assert!(truth - predicted > 8.0, "taken for work: {predicted} predicted, {truth} true");
+    }
+}
+
 /// What is known of some programs without simulating them, and what the engine says.
 #[test]
 fn known_programs_have_known_answers() {

@@ -66,8 +66,3 @@ fn one_thread_half_of_its_time_in_the_line() {
 fn a_pipeline_whose_producer_is_the_slower_one() {
     assert_predicted("pipeline_condvar");
 }
-
-#[test]
-fn a_lock_that_is_waited_for_by_spinning() {
-    assert_predicted("spinlock");
-}
