@@ -166,6 +166,7 @@ impl Watching {
         let (before, began) = (total(&counters), Instant::now());
         tokio::time::sleep(GLANCE).await;
         let (after, seconds) = (total(&counters), began.elapsed().as_secs_f64());
+        close(counters.into_iter().map(|(_, counter)| counter).collect());
         Ok(after
             .into_iter()
             .map(|(number, visits)| (number, (visits - before[&number]) as f64 / seconds))
@@ -201,6 +202,7 @@ impl Watching {
                 }
             }
         }
+        close(counters.into_iter().flatten().collect());
         let busy = threads.iter().enumerate().filter(|(thread, _)| {
             counts
                 .iter()
@@ -218,11 +220,25 @@ impl Watching {
     }
 }
 
+/// To take a probe away, the kernel waits until nobody can be in it.
+fn close(counters: Vec<Counter>) {
+    const AT_ONCE: usize = 32;
+    let mut shares: Vec<Vec<Counter>> = (0..AT_ONCE).map(|_| Vec::new()).collect();
+    for (number, counter) in counters.into_iter().enumerate() {
+        shares[number % AT_ONCE].push(counter);
+    }
+    std::thread::scope(|scope| {
+        for share in shares.into_iter().filter(|share| !share.is_empty()) {
+            scope.spawn(move || drop(share));
+        }
+    });
+}
+
 fn text(spots: &[(Candidate, u64)], mut paces: Vec<(usize, Pace)>, busy: usize) -> String {
     paces.retain(|(_, pace)| pace.is_useful());
     paces.sort_by(|a, b| a.1.penalty(busy).total_cmp(&b.1.penalty(busy)));
     if paces.is_empty() {
-        return "no function in scope is entered between 2 and 20,000 times a second; a longer run (-d), or one with work to \
+        return "no function in scope is entered between 2 and 100,000 times a second; a longer run (-d), or one with work to \
                 do, may show some\n"
             .to_owned();
     }

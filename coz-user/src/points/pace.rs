@@ -15,8 +15,8 @@ pub struct Pace {
 
 /// A visit every few milliseconds is ideal.
 const IDEAL: f64 = 300.0;
-/// More than this costs time of its own; fewer take too long to be counted.
-const USEFUL: std::ops::RangeInclusive<f64> = 2.0..=20_000.0;
+/// More than this costs too much time of its own; fewer take too long to be counted.
+const USEFUL: std::ops::RangeInclusive<f64> = 2.0..=100_000.0;
 /// Points off for a function that one thread alone enters, in a program of several: what that thread does need not be
 /// what the program is there for.
 const ALONE: f64 = 0.7;

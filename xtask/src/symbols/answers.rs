@@ -27,8 +27,8 @@ pub(super) struct Answer(pub(super) Vec<Frame>);
 
 impl Answer {
     fn new(frames: Vec<Frame>) -> Self {
-        // A symbol alone is no line.
-        let empty = frames.iter().all(|frame| frame.file.is_empty() && frame.line == 0);
+        // A symbol alone, with or without the name of a file that the symbol table has, is no line.
+        let empty = frames.iter().all(|frame| !frame.file.contains('/') && frame.line == 0);
         Self(if empty { Vec::new() } else { frames })
     }
 }

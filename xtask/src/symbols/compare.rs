@@ -124,9 +124,13 @@ fn same_but_line_0(our: &Answer, other: &Answer) -> bool {
     zero && (other.0.is_empty() || same(&rest(our), &rest(other)))
 }
 
-/// A symbol, or the name in the source: which of the two is given is a matter of taste.
+/// A symbol (with what the compiler appends to copies of a function), or the name in the source: which is given is a matter
+/// of taste.
 fn same_name(a: &Frame, b: &Frame) -> bool {
-    let (a, b) = (a.symbol.as_str(), b.symbol.as_str());
+    fn bare(name: &str) -> &str {
+        name.split_once('.').map_or(name, |(name, _)| name)
+    }
+    let (a, b) = (bare(&a.symbol), bare(&b.symbol));
     a == b
         || a.is_empty()
         || b.is_empty()
