@@ -43,11 +43,20 @@ pub(crate) fn find(module: &Module, file: &str, line: u32) -> Result<Sites> {
     Ok((sites.map(|site| Found { address: site.address, what: what(site) }).collect(), None))
 }
 
-/// Whether a place is of a line that belongs to another function: where a copy of that was inlined, compilers let some of its
-/// instructions stray among those of the function around it. The copy is counted; both would be twice.
+/// Whether a place is of a line that belongs to another function: where one was inlined, compilers let some instructions of the
+/// copy stray among those of the function around it, and the other way round. The one that has more of the line is
+/// meant; both would be twice.
 fn is_strayed(site: &LineSite, all: &[LineSite]) -> bool {
-    let is_copy_in_it = |other: &LineSite| other.within == site.function && other.file == site.file;
-    site.within.is_empty() && !site.function.is_empty() && all.iter().any(is_copy_in_it)
+    let is_copy_in = |copy: &LineSite, around: &LineSite| {
+        around.within.is_empty()
+            && !around.function.is_empty()
+            && copy.within == around.function
+            && copy.file == around.file
+    };
+    all.iter().any(|other| {
+        (is_copy_in(other, site) && other.rows >= site.rows)
+            || (is_copy_in(site, other) && other.rows > site.rows)
+    })
 }
 
 fn nearest_lines(lines: &[u32], line: u32) -> String {

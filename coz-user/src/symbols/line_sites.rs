@@ -21,6 +21,8 @@ pub struct LineSite {
     pub function: String,
     /// For an inlined copy: the function around it all; else empty.
     pub within: String,
+    /// How many rows of the line table the line has there.
+    pub rows: usize,
 }
 
 /// What a search for a line has found.
@@ -106,10 +108,12 @@ impl Module {
         }
         let unit = debug.unit(number as u32, dwarf, self.elf());
         let mut best: BTreeMap<Option<u32>, Best<'_>> = BTreeMap::new();
+        let mut rows: BTreeMap<Option<u32>, usize> = BTreeMap::new();
         let mut around = Vec::new();
         for hit in hits {
             unit.frames_at(hit.address, &mut around);
             let owner = owner(&unit, &around, (hit.file, line));
+            *rows.entry(owner).or_default() += 1;
             let outermost = around.first().copied();
             let rank = (is_cold(&unit, outermost, hit.address), !hit.is_stmt, hit.address);
             match best.get(&owner) {
@@ -127,6 +131,7 @@ impl Module {
                 file: files.get(hit.file as usize).map(ToString::to_string).unwrap_or_default(),
                 function: name(owner),
                 within: if owner == outermost { String::new() } else { name(outermost) },
+                rows: rows.get(&owner).copied().unwrap_or_default(),
             })
             .collect()
     }
