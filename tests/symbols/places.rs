@@ -146,6 +146,14 @@ fn a_line_whose_calls_are_all_inlined_is_one_place() {
 }
 
 #[test]
+fn a_line_that_strays_into_what_was_inlined_beside_it_is_its_own_functions() {
+    let program = xtask::programs::Program::build("barrier").expect("it compiles");
+    let line = program.marked("line").expect("one line is marked");
+    let found = point(&program.path, &line);
+    assert!(matches!(whats(&found)[..], [what] if !what.contains("finished")), "{:?}", whats(&found));
+}
+
+#[test]
 fn without_debug_information_a_line_is_refused_with_the_reason() {
     let shop = Workshop::new();
     let path = shop.compile("plain.c", "app", &["-O2"]);
