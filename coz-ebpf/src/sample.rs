@@ -53,8 +53,9 @@ pub fn try_sample(ctx: &PerfEventContext) -> Option<()> {
     if !experiment.running {
         return None;
     }
-    let spins = user_mode && frame.is_some_and(|frame| spin::at_pause(frame.ip));
-    let waits = thread::meet(both as u32, hit, spins, now, experiment.period_ns);
+    let waits = thread::meet(both as u32, hit, now, experiment.period_ns)
+        && user_mode
+        && frame.is_some_and(|frame| spin::at_pause(frame.ip));
     thread.slot.spinning.observe(waits, weight, experiment.period_ns);
     stretch::observe(thread.slot, hit, weight, &experiment);
     required = thread.charge(&experiment, required);

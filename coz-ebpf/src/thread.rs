@@ -133,10 +133,9 @@ pub fn required(epoch: u32) -> u64 {
     }
 }
 
-/// A sample of a thread: whether it `hit` the selected line is noted for the others; whether, if it `spins`, another one is in
-/// the line.
+/// A sample of a thread: whether it `hit` the selected line is noted for the others. Returns whether another one is in the line.
 #[inline(always)]
-pub fn meet(tid: u32, hit: bool, spins: bool, now: u64, period: u64) -> bool {
+pub fn meet(tid: u32, hit: bool, now: u64, period: u64) -> bool {
     let Some(global) = GLOBAL.get_ptr_mut(0) else { return false };
     let tid = u64::from(tid);
     // SAFETY: words of a map; a torn pair names a thread that was in the line a moment ago, or makes it seem elsewhere.
@@ -152,7 +151,7 @@ pub fn meet(tid: u32, hit: bool, spins: bool, now: u64, period: u64) -> bool {
             // It has left the line.
             who.write_volatile(0);
         }
-        spins && clock::line_runs_elsewhere(hitter, at.read_volatile(), tid, now, period)
+        clock::line_runs_elsewhere(hitter, at.read_volatile(), tid, now, period)
     }
 }
 

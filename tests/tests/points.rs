@@ -229,16 +229,13 @@ fn a_latency_is_measured_in_its_thread_and_agrees_with_littles_law() {
     let points: Vec<&Value> =
         records.iter().filter(|r| r["type"] == "latency-point" && r["name"] == "rest").collect();
     assert!(points.len() > 3);
-    // It is left out where what was begun and what was ended do not fit at an experiment's edge: seldom.
-    let levels: Vec<f64> = points.iter().filter_map(|point| point["in_system"].as_f64()).collect();
-    assert!(2 * levels.len() > points.len(), "{points:?}");
-    assert!(levels.iter().all(|level| (0.0..=1.0).contains(level)), "one thread: {levels:?}");
     for point in points {
         let figure = |key: &str| point[key].as_f64().unwrap_or_else(|| panic!("{key} in {point}"));
         let (median, mean) = (figure("p50_ns"), figure("mean_ns"));
         assert!((2.0e6..2.6e6).contains(&median), "two milliseconds and the way back: {point}");
         assert!(mean >= 2.0e6 && figure("p99_ns") >= median, "{point}");
         assert!((figure("arrivals") - figure("departures")).abs() <= 1.0, "{point}");
+        assert!((0.0..=1.0).contains(&figure("in_system")), "one thread: {point}");
     }
     // Four begins, three of them within another, to one end: which belong together is not guessed.
     let pair = records.iter().rfind(|r| r["type"] == "latency-point" && r["name"] == "pair");

@@ -97,12 +97,7 @@ pub fn prepare(config: &RunConfig) -> Result<Ready> {
     let pid_max = pid_max()?;
     let identity = Identity::resolve(config.user.as_deref())?;
     let mut environment = identity.environment();
-    let typed = config.program.first().ok_or_else(|| Exit::usage("no program to run"))?;
-    let path = environment.iter().find(|(name, _)| name == "PATH").map(|(_, value)| value.clone());
-    let program = Program::find(typed, path.as_deref(), &identity).map_err(|error| {
-        let make = if error.exit_code() == 127 { Exit::not_found } else { Exit::not_executable };
-        make(error.to_string())
-    })?;
+    let (typed, program) = find_program(&config.program, &environment, &identity)?;
 
     let scope = Scope::new(&config.scope_source, &config.scope_binary)?;
     let granularity = match config.granularity {
@@ -290,6 +285,24 @@ fn open_main(attribution: &mut Attribution, path: &Path, notices: &mut Vec<Strin
             None
         }
     }
+}
+
+/// The program that was named first on the command line, as it was typed, and where it is.
+///
+/// # Errors
+/// With the exit code of a shell: there is none, or it cannot be executed.
+pub(super) fn find_program<'a>(
+    words: &'a [OsString],
+    environment: &[(OsString, OsString)],
+    identity: &Identity,
+) -> Result<(&'a OsString, Program)> {
+    let typed = words.first().ok_or_else(|| Exit::usage("no program to run"))?;
+    let path = environment.iter().find(|(name, _)| name == "PATH").map(|(_, value)| value.clone());
+    let program = Program::find(typed, path.as_deref(), identity).map_err(|error| {
+        let make = if error.exit_code() == 127 { Exit::not_found } else { Exit::not_executable };
+        make(error.to_string())
+    })?;
+    Ok((typed, program))
 }
 
 /// Where a program's `exe` link points.

@@ -12,9 +12,9 @@ use std::{
 use anyhow::{Context, Result};
 use aya::util::online_cpus;
 
-use super::setup::launch_failure;
+use super::setup::{find_program, launch_failure};
 use crate::{
-    cli::{Exit, WatchConfig},
+    cli::WatchConfig,
     kernel::{
         counting::{Counter, Whose},
         probe::Spot,
@@ -22,7 +22,6 @@ use crate::{
     points::{self, Candidate, Pace},
     symbols::{Module, Scope},
     target::{
-        binary::Program,
         identity::{self, Identity},
         launch::{LaunchSpec, Running, Suspended},
         process,
@@ -59,12 +58,7 @@ pub fn run(config: &WatchConfig) -> Result<String> {
 async fn watch(config: &WatchConfig) -> Result<String> {
     let identity = Identity::resolve(config.user.as_deref())?;
     let mut environment = identity.environment();
-    let typed = config.program.first().ok_or_else(|| Exit::usage("no program to run"))?;
-    let path = environment.iter().find(|(name, _)| name == "PATH").map(|(_, value)| value.clone());
-    let program = Program::find(typed, path.as_deref(), &identity).map_err(|error| {
-        let make = if error.exit_code() == 127 { Exit::not_found } else { Exit::not_executable };
-        make(error.to_string())
-    })?;
+    let (typed, program) = find_program(&config.program, &environment, &identity)?;
     let (image, _) =
         program.image().with_context(|| format!("{} is not an ELF program", program.path.display()))?;
     let module = Arc::new(Module::open(image, &Scope::default(), &config.debug_dirs)?);

@@ -87,11 +87,15 @@ impl LatencyTotals {
             let fresh = now.saturating_sub(old.get(index).copied().unwrap_or(0));
             (fresh > 0).then_some((index as u32, fresh))
         });
+        let arrivals = less(self.arrivals, |e| e.arrivals);
+        let departures = less(self.departures, |e| e.departures);
         LatencySeen {
             point: self.point,
-            under_way: self.under_way,
-            arrivals: less(self.arrivals, |e| e.arrivals),
-            departures: less(self.departures, |e| e.departures),
+            // Not what is under way now: between an experiment's end and this look, one may have begun or ended that the sums
+            // do not have.
+            under_way: (before(|e| e.under_way) + arrivals).saturating_sub(departures),
+            arrivals,
+            departures,
             level,
             measured: less(self.measured, |e| e.measured),
             measured_ns: less(self.measured_ns, |e| e.measured_ns),
@@ -194,6 +198,14 @@ mod tests {
         assert_eq!((seen.arrivals, seen.departures), (2, 2));
         assert_eq!(seen.mean_under_way(100.0), Some((10.0 + 30.0 + 40.0) / 100.0));
         assert_eq!(seen.mean_ns(100.0), Some(40.0));
+    }
+
+    #[test]
+    fn what_ends_after_the_experiment_was_under_way_at_its_end() {
+        // Over 100 ns: one that was there before ends at 1, the next one begins there and ends when the experiment is over.
+        let before = totals(0, 0, [1, 0, 0]);
+        let seen = totals(1, 1, [0, 1, 1]).since(Some(&before));
+        assert_eq!((seen.under_way, seen.mean_under_way(100.0)), (1, Some(1.0)));
     }
 
     #[test]
