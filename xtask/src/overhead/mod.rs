@@ -63,7 +63,7 @@ pub fn run(options: &Options) -> Result<()> {
     let folder = tempfile::tempdir()?;
     let keep = options.keep.clone().unwrap_or_else(|| folder.path().to_owned());
     let store = Store::open(keep, options.resume)?;
-    let all = || CASES.iter().chain(&real::NAMES).map(|&name| name.to_owned()).collect();
+    let all = || CASES.iter().chain(&real::MEASURED).map(|&name| name.to_owned()).collect();
     let names: Vec<String> = if options.programs.is_empty() { all() } else { options.programs.clone() };
     let mut measured = Vec::new();
     let mut prices = Prices::table();
