@@ -3,6 +3,7 @@
 mod bare;
 mod goals;
 mod measure;
+mod others;
 mod price;
 mod subject;
 mod table;
@@ -17,6 +18,9 @@ use crate::{real, sh};
 use measure::Figures;
 use price::Prices;
 use subject::Subject;
+
+/// A program that hardly switches: what switches beside it are others.
+const QUIET: &str = "single";
 
 /// How often, how long.
 #[derive(Clone, Debug, clap::Args)]
@@ -86,6 +90,11 @@ pub fn run(options: &Options) -> Result<()> {
             let _ = std::fs::remove_file(&profile);
             let run = || subject.run(subject.profiled(&profiler, true, &[], &profile)).map(drop);
             prices.add_row(Prices::of(run)?.row(&name));
+            if name == QUIET {
+                let _ = std::fs::remove_file(&profile);
+                let beside = Prices::of(|| others::switching(run))?;
+                prices.add_row(beside.row(&format!("{name}, while others switch")));
+            }
         }
     }
     if options.build {
