@@ -134,7 +134,10 @@ pub fn estimate(profile: &Profile, settings: &Settings) -> Estimate {
                     line.function = sampled.samples.function.clone();
                     line.source = sampled.samples.file.clone().zip(sampled.samples.line);
                 }
-                None => (line.samples, line.share) = series.samples(),
+                None => {
+                    (line.samples, line.share) = series.samples();
+                    line.function = series.function.clone();
+                }
             }
             line
         })
