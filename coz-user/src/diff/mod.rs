@@ -181,10 +181,12 @@ pub fn diff(before: Side<'_>, after: Side<'_>, replicates: u32) -> Diff {
 }
 
 fn line_at(line: Option<&Line>, time: Option<OwnTime>, place: &Place) -> LineAt {
-    let changed = time.is_some_and(|time| time.is_change()) && place.share >= SMALL / 2.0;
+    let verdict = line.map_or(Verdict::Undecided, |line| line.verdict);
+    let is_idle = matches!(verdict, Verdict::Flat | Verdict::Undecided);
+    let changed = time.is_some_and(|time| time.is_change(is_idle)) && place.share >= SMALL / 2.0;
     let curve = line.map(|line| line.summary.clone()).unwrap_or_default();
     let predicted = time.filter(|_| changed).and_then(|time| predict::at(&curve, time.less));
-    LineAt { time, changed, predicted, verdict: line.map_or(Verdict::Undecided, |line| line.verdict), curve }
+    LineAt { time, changed, predicted, verdict, curve }
 }
 
 /// What tells the two runs apart, besides the change.

@@ -19,14 +19,19 @@ pub struct OwnTime {
     pub after: f64,
     /// By which share it became less: the line's own speedup; below zero where it became more.
     pub less: Estimated,
+    /// Its CPU time per second after, over that before.
+    pub pace: f64,
 }
 
 impl OwnTime {
     /// Whether it became less or more, beyond chance and by a twentieth at least.
+    ///
+    /// A line that nobody waits for may just run by the clock: where visits come faster it takes less per visit. With
+    /// `is_idle`, what takes as much per second as before has not changed.
     #[must_use]
-    pub fn is_change(&self) -> bool {
+    pub fn is_change(&self, is_idle: bool) -> bool {
         let sure = self.less.low.zip(self.less.high).is_some_and(|(low, high)| low > 0.0 || high < 0.0);
-        sure && self.less.value.abs() >= LEAST
+        sure && self.less.value.abs() >= LEAST && !(is_idle && (self.pace - 1.0).abs() < LEAST)
     }
 }
 
@@ -62,7 +67,7 @@ pub(super) fn time(
         low: chance.map(|error| 1.0 - ratio - Z * error),
         high: chance.map(|error| (1.0 - ratio + Z * error).min(1.0)),
     };
-    Some(OwnTime { before: per_before, after: per_after, less })
+    Some(OwnTime { before: per_before, after: per_after, less, pace: a.value / b.value })
 }
 
 fn sum(side: &Side<'_>, lines: &[usize]) -> Option<Rate> {

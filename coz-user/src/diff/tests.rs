@@ -12,7 +12,7 @@ use crate::{
 /// Time per visit and the share that line 0 has of it; line 1 runs beside and is of no use, line 2 is in the same thread.
 fn program(visit: f64, share: f64, lines: [SimulatedLine; 3]) -> Program {
     let [a, b, c] = lines;
-    let mut program = Program::steady(120.0, vec![(share, a.1), b, c]);
+    let mut program = Program::steady(80.0, vec![(share, a.1), b, c]);
     program.phases[0].visit = visit;
     program
 }
@@ -62,6 +62,7 @@ fn what_was_predicted_came_true_though_every_line_has_moved() {
         (line(10).how, line(10).after.as_ref().unwrap().location.as_str()),
         (How::Same, "/src/app.c:17")
     );
+    assert!(!line(20).at[0].changed, "what runs by the clock has not changed: {:?}", line(20).at[0].time);
     assert!(
         !line(30).at[0].changed,
         "what takes as much per visit as before has not changed: {:?}",

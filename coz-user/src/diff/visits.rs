@@ -123,13 +123,13 @@ mod tests {
     #[test]
     fn what_was_saved_is_within_its_interval_nineteen_times_of_twenty() {
         let mut held = 0;
-        for seed in 0..100 {
+        for seed in 0..50 {
             let saved = saved(&measured(2e-3, seed), &measured(1.4e-3, 1000 + seed));
             let (low, high) = (saved.low.unwrap(), saved.high.unwrap());
             assert!(high - low < 0.08, "and it says something: {low} to {high}");
             held += usize::from((low..=high).contains(&0.3));
         }
-        assert!(held >= 90, "{held} of 100 intervals hold the truth");
+        assert!(held >= 45, "{held} of 50 intervals hold the truth");
     }
 
     #[test]

@@ -3,13 +3,14 @@
 mod health_text;
 mod latency;
 mod spark;
-mod table;
+pub(super) mod table;
 
 use super::{Options, names, source::Sources, why_empty};
 use crate::{
     estimate::{Estimate, Line, latency::LatencyFacts},
     experiment::record::{END_TO_END, PointKind, Profile},
 };
+pub(super) use latency::time;
 use std::fmt;
 
 /// The whole report; its `Display` is the text.

@@ -66,7 +66,7 @@ fn count(value: f64) -> String {
 }
 
 /// A time in the unit that suits it.
-pub(super) fn time(ns: f64) -> String {
+pub(in crate::report) fn time(ns: f64) -> String {
     let (value, unit) = match ns {
         ns if ns >= 1e9 => (ns / 1e9, "s"),
         ns if ns >= 1e6 => (ns / 1e6, "ms"),

@@ -7,7 +7,7 @@ use comfy_table::{Attribute, Cell, CellAlignment, Color, ContentArrangement, Tab
 /// From this width on there is room for all columns.
 pub(super) const WIDE: usize = 84;
 
-pub(super) fn table(options: &Options, header: &[(&str, CellAlignment)]) -> Table {
+pub(in crate::report) fn table(options: &Options, header: &[(&str, CellAlignment)]) -> Table {
     let mut table = Table::new();
     table
         .load_preset(presets::NOTHING)
@@ -27,7 +27,7 @@ pub(super) fn table(options: &Options, header: &[(&str, CellAlignment)]) -> Tabl
 }
 
 /// Trailing blanks are of no use.
-pub(super) fn trimmed(table: &Table) -> String {
+pub(in crate::report) fn trimmed(table: &Table) -> String {
     table.lines().map(|line| line.trim_end().to_owned()).collect::<Vec<_>>().join("\n")
 }
 
@@ -163,7 +163,7 @@ pub(super) fn painted(cell: Cell, verdict: Verdict, options: &Options) -> Cell {
 }
 
 /// The text in lines of at most `width` characters; every line but the first begins with `indent`.
-pub(super) fn wrapped(text: &str, indent: &str, width: usize) -> String {
+pub(in crate::report) fn wrapped(text: &str, indent: &str, width: usize) -> String {
     let mut lines: Vec<String> = Vec::new();
     for paragraph in text.split('\n') {
         let blanks = paragraph.len() - paragraph.trim_start().len();
