@@ -21,6 +21,7 @@ pub mod histogram;
 pub mod interval;
 pub mod latency;
 pub mod line;
+pub mod more;
 pub mod outliers;
 pub mod phase;
 pub mod prepare;

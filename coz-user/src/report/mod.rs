@@ -13,6 +13,7 @@ pub mod source;
 pub mod style;
 pub mod terminal;
 pub mod why_empty;
+pub mod words;
 
 use crate::{
     estimate::{self, Estimate, MIN_SPEEDUPS, Settings, Sort},
