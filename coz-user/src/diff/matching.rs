@@ -30,12 +30,15 @@ pub enum How {
     Gone,
 }
 
+/// Positions of lines before, and of lines after.
+type Group = (Vec<usize>, Vec<usize>);
+
 /// Lines of one side by their positions in its list of places.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Matches {
     of_before: Vec<(How, Option<usize>)>,
     /// Rewritten together: positions before, positions after.
-    groups: Vec<(Vec<usize>, Vec<usize>)>,
+    groups: Vec<Group>,
     unmatched: BTreeSet<usize>,
 }
 
@@ -196,7 +199,7 @@ impl<'a> Work<'a> {
         let mut taken: BTreeSet<usize> = BTreeSet::new();
         let old: BTreeSet<&str> = self.before.iter().map(|place| place.function.as_str()).collect();
         for whole_file in [false, true] {
-            let mut sides: BTreeMap<(&str, &str), (Vec<usize>, Vec<usize>)> = BTreeMap::new();
+            let mut sides: BTreeMap<(&str, &str), Group> = BTreeMap::new();
             for i in self.lost() {
                 let function = if whole_file { "" } else { self.before[i].function.as_str() };
                 if let Some(file) = self.file_of(i)
