@@ -14,8 +14,8 @@ use std::ffi::OsString;
 use clap::{CommandFactory, FromArgMatches};
 
 pub use config::{
-    Color, Command, DoctorConfig, Fixed, Granularity, PointsConfig, ReportConfig, RunConfig, Sort, Talk,
-    View, ViewConfig, WatchConfig,
+    Color, Command, DiffConfig, DoctorConfig, Fixed, FoldedBy, Granularity, PointsConfig, ReportConfig,
+    RunConfig, Sort, Talk, View, ViewConfig, WatchConfig,
 };
 pub use exit::Exit;
 

@@ -218,8 +218,6 @@ fn what_is_not_built_says_so() {
         &["attach", "-p", "1,2"][..],
         &["attach", "--comm", "x", "-P", "f"],
         &["attach", "-a"],
-        &["diff", "a", "b"],
-        &["report", "--folded", "x"],
         &["run", "--max-overhead", "5", "p"],
         &["run", "--end-to-end", "--runs", "3", "p"],
     ] {

@@ -4,8 +4,8 @@ use coz_common::units::{Nanos, Speedup};
 
 use super::args::{Cli, CommandArgs, MeasureArgs, RunArgs, TalkArgs, ViewArgs};
 use super::config::{
-    Command, DoctorConfig, Fixed, Granularity, PointsConfig, ReportConfig, RunConfig, Talk, View, ViewConfig,
-    WatchConfig,
+    Command, DiffConfig, DoctorConfig, Fixed, Granularity, PointsConfig, ReportConfig, RunConfig, Talk, View,
+    ViewConfig, WatchConfig,
 };
 use super::exit::Exit;
 
@@ -22,6 +22,8 @@ pub(super) fn command(cli: Cli) -> Result<Command, Exit> {
             coz: args.coz,
             csv: args.csv,
             html: args.html,
+            folded: args.folded,
+            folded_by: args.folded_by,
             view: view(&args.view),
             talk,
         }),
@@ -47,7 +49,15 @@ pub(super) fn command(cli: Cli) -> Result<Command, Exit> {
             }),
         },
         CommandArgs::Doctor(args) => Command::Doctor(DoctorConfig { program: args.program, talk }),
-        CommandArgs::Attach(_) | CommandArgs::Diff(_) => {
+        CommandArgs::Diff(args) => Command::Diff(DiffConfig {
+            before: args.before,
+            after: args.after,
+            top: args.top,
+            json: args.json,
+            html: args.html,
+            talk,
+        }),
+        CommandArgs::Attach(_) => {
             return Err(Exit::usage("this command is not in this version yet"));
         }
     })
