@@ -57,6 +57,8 @@ pub(super) fn command(cli: Cli) -> Result<Command, Exit> {
             html: args.html,
             talk,
         }),
+        CommandArgs::Completions(args) => Command::Completions(args.shell),
+        CommandArgs::Man(args) => Command::Man(args.folder),
         CommandArgs::Attach(_) => {
             return Err(Exit::usage("this command is not in this version yet"));
         }
@@ -66,6 +68,13 @@ pub(super) fn command(cli: Cli) -> Result<Command, Exit> {
 fn run(args: RunArgs, talk: Talk) -> Result<RunConfig, Exit> {
     let RunArgs { measure: m, user, program } = args;
     let fixed = fixed(&m)?;
+    let first = program.first().and_then(|word| word.to_str());
+    if let Some(port) = first.filter(|word| m.live == Some(None) && word.parse::<u16>().is_ok()) {
+        return Err(Exit::usage(format!(
+            "`{port}` stands where the program should: a port goes behind an equals sign"
+        ))
+        .hint(format!("--live={port}")));
+    }
     if m.end_to_end && !(m.progress.is_empty() && m.latency.is_empty()) {
         return Err(Exit::usage(
             "--end-to-end makes the whole run the progress point: it cannot be used with -P or -L",
