@@ -399,6 +399,6 @@ fn frozen<T>(ebpf: &Ebpf, name: &str, len: u32) -> Result<MappedArray<T>> {
 }
 
 fn offsets_bytes(offsets: &Offsets) -> &[u8] {
-    // SAFETY: a repr(C) struct of sixteen u32: no padding, every byte is initialised.
+    // SAFETY: a repr(C) struct of u32 only: no padding, every byte is initialised.
     unsafe { std::slice::from_raw_parts(std::ptr::from_ref(offsets).cast(), size_of::<Offsets>()) }
 }
