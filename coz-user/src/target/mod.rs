@@ -3,6 +3,7 @@
 pub mod binary;
 pub mod exit;
 pub mod identity;
+pub mod inject;
 pub mod launch;
 pub mod process;
 pub mod registration;
