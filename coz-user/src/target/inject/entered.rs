@@ -4,15 +4,20 @@ use std::{fmt, io};
 
 use coz_common::units::Nanos;
 
+use super::{leave, program::Program, refused::Refused, seat::Seat};
+
 /// A process that has our code. Nothing happens when this is dropped: the process keeps an inert mapping and a handler that
 /// nobody calls. [`Entered::leave`] undoes it all.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Entered {
-    pid: i32,
-    handler: u64,
-    seccomp_filters: u32,
-    stopped_for: Nanos,
-    notices: Vec<String>,
+    pub(super) pid: i32,
+    pub(super) program: Program,
+    pub(super) gate: u64,
+    pub(super) seat: Seat,
+    pub(super) signal: u32,
+    pub(super) seccomp_filters: u32,
+    pub(super) stopped_for: Nanos,
+    pub(super) notices: Vec<String>,
 }
 
 /// How a process was left.
@@ -61,6 +66,20 @@ impl fmt::Display for LeaveError {
 
 impl std::error::Error for LeaveError {}
 
+impl From<Refused> for LeaveError {
+    fn from(why: Refused) -> Self {
+        match why {
+            Refused::Traced { by } => Self::Traced { by },
+            Refused::Failed { what: leave::STILL_INSIDE, .. } => Self::StillInside,
+            Refused::Failed { what, error } => Self::Failed { what, error },
+            Refused::NoPrivileges => {
+                Self::Failed { what: "trace it", error: io::ErrorKind::PermissionDenied.into() }
+            }
+            _ => Self::Unstoppable,
+        }
+    }
+}
+
 impl Entered {
     /// The process, as we see it.
     #[must_use]
@@ -71,7 +90,7 @@ impl Entered {
     /// Address of the handler: `Process::handler`. With [`Self::pid`] all that a registration says (`Registered`).
     #[must_use]
     pub const fn handler(&self) -> u64 {
-        self.handler
+        self.seat.handler()
     }
 
     /// `Process::seccomp_filters`.
@@ -96,8 +115,11 @@ impl Entered {
     /// too). `None` where it has ended, has executed another program, or has nothing of ours.
     #[must_use]
     pub fn inherited_by(&self, pid: i32) -> Option<Self> {
-        let _ = pid;
-        None
+        let program = Program::of(pid).ok()?;
+        let child = Self { pid, program, stopped_for: Nanos(0), notices: Vec::new(), ..self.clone() };
+        // The vDSO is where the parent's is, unless it has executed something.
+        let same = child.program.vdso == self.program.vdso && child.program.file == self.program.file;
+        (same && leave::is_there(&child)).then_some(child)
     }
 
     /// Undoes everything. The caller has seen to it that nobody sends the signal any more (`Process::handler` is 0, the
@@ -106,6 +128,6 @@ impl Entered {
     /// # Errors
     /// [`LeaveError`]; it can be tried again.
     pub fn leave(&self) -> Result<Left, LeaveError> {
-        Ok(Left::Gone)
+        leave::leave(self)
     }
 }

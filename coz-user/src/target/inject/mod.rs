@@ -6,11 +6,32 @@
 //!
 //! All functions here block (a thread is stopped, looked for, waited for): call them on a thread that may.
 
+mod attempt;
+mod choose;
+mod code;
 mod entered;
+mod gate;
+mod leave;
+mod look;
+mod moment;
+mod priority;
+mod program;
 mod refused;
+mod restart;
+mod rseq;
+mod seat;
+mod stop;
+mod trace;
 
-use std::{os::fd::OwnedFd, sync::Arc};
+use std::{
+    io,
+    os::fd::{FromRawFd, OwnedFd, RawFd},
+    sync::Arc,
+};
 
+use coz_common::units::Nanos;
+
+use self::{attempt::Done, choose::Bearing, look::Looked, seat::Seat};
 pub use self::{
     entered::{Entered, LeaveError, Left},
     refused::Refused,
@@ -28,6 +49,71 @@ pub type Maps = [Arc<OwnedFd>; 5];
 /// # Errors
 /// [`Refused`]: the process is as it was.
 pub fn enter(pid: i32, maps: &Maps, signal: u32) -> Result<Entered, Refused> {
-    let _ = (pid, maps, signal);
-    Err(Refused::Unstoppable)
+    let looked = look::look(pid, signal)?;
+    let Looked { program, pid_namespace, seccomp_filters, .. } = looked;
+    let pidfd = pidfd(pid).map_err(look::trouble)?;
+    let gate = gate::find(pid).map_err(look::trouble)?;
+    let done = attempt::with_one_stopped(
+        pid,
+        &program,
+        gate,
+        |_| false,
+        |held| {
+            Seat::take(held, maps, &pidfd, pid_namespace, signal).map_err(|(what, error)| {
+                match error.raw_os_error() {
+                    Some(libc::ESRCH) => Refused::Gone,
+                    Some(libc::EMFILE | libc::ENFILE | libc::ENOMEM) => {
+                        Refused::NoRoom { what: format!("what is to be put into it ({what}: {error})") }
+                    }
+                    _ => Refused::Failed { what, error },
+                }
+            })
+        },
+    )?;
+    let notices = notices(&looked, &done, signal);
+    Ok(Entered {
+        pid,
+        program,
+        gate,
+        seat: done.value,
+        signal,
+        seccomp_filters,
+        stopped_for: Nanos(done.stopped_for.as_nanos() as u64),
+        notices,
+    })
+}
+
+/// What the user is to know.
+fn notices(looked: &Looked, done: &Done<Seat>, signal: u32) -> Vec<String> {
+    let mut notices = Vec::new();
+    let tid = done.tid;
+    let call = usize::try_from(done.in_call).ok().and_then(syscalls::Sysno::new);
+    if let Some(call) = call {
+        match choose::bearing(choose::Doing::Sleeping { call: done.in_call, pc: 0 }) {
+            Bearing::Badly => notices.push(format!(
+                "thread {tid} was stopped in {call}, which may say to the program that it was interrupted (EINTR): no better \
+                 moment came"
+            )),
+            Bearing::Mended => notices.push(format!(
+                "thread {tid} was stopped in {call}, which began again: a time limit, if it has one, began anew"
+            )),
+            _ => {}
+        }
+    }
+    let (blocking, all) = looked.blocking;
+    if blocking > 0 {
+        notices.push(format!(
+            "{blocking} of {all} threads block signal {signal}: they are never delayed, and what is predicted with them is \
+             too little"
+        ));
+    }
+    notices
+}
+
+fn pidfd(pid: i32) -> io::Result<OwnedFd> {
+    // SAFETY: numbers only; what the call returns is a new descriptor, or an error.
+    unsafe {
+        let fd = libc::syscall(libc::SYS_pidfd_open, pid, 0);
+        if fd < 0 { Err(io::Error::last_os_error()) } else { Ok(OwnedFd::from_raw_fd(fd as RawFd)) }
+    }
 }

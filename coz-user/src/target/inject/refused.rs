@@ -46,14 +46,6 @@ pub enum Refused {
     },
 }
 
-impl Refused {
-    /// A step that failed.
-    #[expect(dead_code, reason = "the steps come next")]
-    pub(super) fn failed(what: &'static str) -> impl FnOnce(io::Error) -> Self {
-        move |error| Self::Failed { what, error }
-    }
-}
-
 impl fmt::Display for Refused {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
