@@ -133,8 +133,19 @@ fn root() -> (Outcome, String) {
 }
 
 /// The files in `tests/tests` that need the feature `root`.
-const ROOT_TESTS: &[&str] =
-    &["clean", "targets", "bad_input", "session", "points", "chains", "others", "truth", "quota", "loaded"];
+const ROOT_TESTS: &[&str] = &[
+    "clean",
+    "targets",
+    "bad_input",
+    "session",
+    "points",
+    "chains",
+    "others",
+    "truth",
+    "quota",
+    "loaded",
+    "inject",
+];
 
 #[cfg(test)]
 mod tests {
