@@ -145,6 +145,7 @@ const ROOT_TESTS: &[&str] = &[
     "quota",
     "loaded",
     "attach",
+    "inject",
 ];
 
 #[cfg(test)]

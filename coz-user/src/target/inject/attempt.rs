@@ -2,7 +2,13 @@
 
 use std::{collections::HashSet, io, thread, time::Duration};
 
-use super::{moment, priority::First, program::Program, refused::Refused, stop::Held};
+use super::{
+    moment::{self, Patience},
+    priority::First,
+    program::Program,
+    refused::Refused,
+    stop::Held,
+};
 
 /// So many threads are tried.
 const TRIES: usize = 4;
@@ -29,12 +35,13 @@ pub fn with_one_stopped<T: Send>(
     pid: i32,
     program: &Program,
     gate: u64,
+    patience: Patience,
     avoid: impl Fn(u64) -> bool + Sync,
     errand: impl Fn(&mut Held) -> Result<T, Refused> + Sync,
 ) -> Result<Done<T>, Refused> {
     let mut tried = HashSet::new();
     for _ in 0..TRIES {
-        let tid = moment::wait(pid, &tried, &avoid)?;
+        let tid = moment::wait(pid, patience, &tried, &avoid)?;
         tried.insert(tid);
         let ours = || {
             let _first = First::go();

@@ -12,7 +12,7 @@ use super::{
     attempt,
     choose::Doing,
     entered::{Entered, LeaveError, Left},
-    moment,
+    moment::{self, Patience},
     program::Program,
     refused::Refused,
     seat::Action,
@@ -62,6 +62,7 @@ fn undo(entered: &Entered) -> Result<Duration, Refused> {
         *pid,
         program,
         *gate,
+        Patience::LEAVE,
         |pc| seat.has(pc),
         |held| {
             let now = seat.action(held, *signal).map_err(failed("look at the signal's handler"))?;
@@ -80,6 +81,7 @@ fn undo(entered: &Entered) -> Result<Duration, Refused> {
         *pid,
         program,
         *gate,
+        Patience::LEAVE,
         |pc| seat.has(pc),
         |held| {
             seat.clone().clear(held);

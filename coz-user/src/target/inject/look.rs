@@ -46,9 +46,12 @@ pub fn look(pid: i32, signal: u32) -> Result<Looked, Refused> {
     if status.tgid != pid || status.is_over() {
         return Err(Refused::Gone);
     }
-    // Only what has memory of its own says how much.
-    if status_field(&text, "VmSize").is_none() {
+    if is_kernels(&status, &text) {
         return Err(Refused::KernelThread);
+    }
+    // Memory goes first when a process ends.
+    if status_field(&text, "VmSize").is_none() {
+        return Err(Refused::Gone);
     }
     state(&status)?;
     if !is_x86_64(pid)? {
@@ -72,6 +75,16 @@ pub fn look(pid: i32, signal: u32) -> Result<Looked, Refused> {
         seccomp_filters: 0,
         blocking: (threads.iter().filter(|thread| thread.blocked & bit != 0).count(), threads.len()),
     })
+}
+
+/// Whether it is a thread of the kernel: newer kernels say so, and on all of them these are kthreadd and its children.
+fn is_kernels(status: &Status, text: &str) -> bool {
+    const KTHREADD: i32 = 2;
+    let has_memory = status_field(text, "VmSize").is_some();
+    match status_field(text, "Kthread") {
+        Some(answer) => answer == "1",
+        None => !has_memory && [status.tgid, status.parent].contains(&KTHREADD),
+    }
 }
 
 /// What a process's or a thread's state says.

@@ -31,7 +31,7 @@ use std::{
 
 use coz_common::units::Nanos;
 
-use self::{attempt::Done, choose::Bearing, look::Looked, seat::Seat};
+use self::{attempt::Done, choose::Bearing, look::Looked, moment::Patience, seat::Seat};
 pub use self::{
     entered::{Entered, LeaveError, Left},
     refused::Refused,
@@ -57,6 +57,7 @@ pub fn enter(pid: i32, maps: &Maps, signal: u32) -> Result<Entered, Refused> {
         pid,
         &program,
         gate,
+        Patience::ENTER,
         |_| false,
         |held| {
             Seat::take(held, maps, &pidfd, pid_namespace, signal).map_err(|(what, error)| {

@@ -13,10 +13,22 @@ use super::{
 };
 use crate::target::process;
 
-/// For threads that wait for events: their calls are made to begin again, only their time limits begin anew.
-const MENDED: Duration = Duration::from_secs(1);
-/// For threads whose calls would be broken off.
-const BADLY: Duration = Duration::from_secs(5);
+/// How long a good moment is waited for.
+#[derive(Clone, Copy, Debug)]
+pub struct Patience {
+    /// Where threads wait for events: their calls are made to begin again, only their time limits begin anew.
+    mended: Duration,
+    /// Where calls would be broken off.
+    badly: Duration,
+}
+
+impl Patience {
+    /// To enter: there is time.
+    pub const ENTER: Self = Self { mended: Duration::from_millis(100), badly: Duration::from_secs(5) };
+    /// To leave: somebody waits for that.
+    pub const LEAVE: Self = Self { mended: Duration::from_millis(5), badly: Duration::from_millis(500) };
+}
+
 /// How often is looked.
 const OFTEN: Duration = Duration::from_millis(1);
 
@@ -45,18 +57,23 @@ fn is_gone(error: &io::Error) -> bool {
 ///
 /// # Errors
 /// The process is gone, may not be looked at, or has no thread that can be stopped.
-pub fn wait(pid: i32, tried: &HashSet<i32>, avoid: impl Fn(u64) -> bool) -> Result<i32, Refused> {
+pub fn wait(
+    pid: i32,
+    patience: Patience,
+    tried: &HashSet<i32>,
+    avoid: impl Fn(u64) -> bool,
+) -> Result<i32, Refused> {
     let began = Instant::now();
     loop {
         let threads = survey(pid)?.into_iter().filter(|(tid, _)| !tried.contains(tid));
         let best = choose::best(threads, &avoid);
         let waited = began.elapsed();
-        let patience = match best {
+        let enough = match best {
             Some((_, _, Bearing::Well | Bearing::Running)) => Duration::ZERO,
-            Some((_, _, Bearing::Mended)) => MENDED,
-            _ => BADLY,
+            Some((_, _, Bearing::Mended)) => patience.mended,
+            _ => patience.badly,
         };
-        if waited >= patience {
+        if waited >= enough {
             return best.map(|(tid, ..)| tid).ok_or(Refused::Unstoppable);
         }
         thread::sleep(OFTEN);
