@@ -1,6 +1,11 @@
-//! Builds the shim (`preload/`) with its own profile, so that `target/shim.rs` can embed it.
+//! Builds the shim (`preload/`) with its own profile, so that `target/shim.rs` can embed it, and from the same sources the code
+//! that `target/inject` puts into running processes, as a flat image.
+
+#[path = "build/flat.rs"]
+mod flat;
 
 use std::env;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Command, exit};
 
@@ -18,22 +23,35 @@ const KEPT: [&str; 7] = [
 fn main() {
     let root = PathBuf::from(variable("CARGO_MANIFEST_DIR"));
     let out = PathBuf::from(variable("OUT_DIR"));
-    for path in ["build.rs", "preload", "../coz-common"] {
+    for path in ["build.rs", "build", "preload", "../coz-common"] {
         println!("cargo::rerun-if-changed={}", root.join(path).display());
     }
     let target_dir = out.join("shim");
-    // Offline first: a plain build must not wait for the network. With it only where something is missing.
-    if !build(&root, &target_dir, true) && !build(&root, &target_dir, false) {
-        eprintln!(
-            "The shim could not be built; see above. By hand: cargo build -p coz-preload --profile shim"
-        );
+    let shim = ["build", "--lib"].map(OsString::from).to_vec();
+    make(&root, &target_dir, shim, "cargo build -p coz-preload --profile shim");
+    let folder = target_dir.join(variable("HOST")).join("shim");
+    println!("cargo::rustc-env=COZ_SHIM={}", folder.join("libcoz_preload.so").display());
+
+    let mut script = OsString::from("-Clink-arg=-Wl,-T,");
+    script.push(root.join("preload/injected/flat.ld"));
+    let mut injected = ["rustc", "--example", "coz_injected"].map(OsString::from).to_vec();
+    injected.extend([OsString::from("--"), OsString::from("-Clink-arg=-nostdlib"), script]);
+    make(&root, &target_dir, injected, "cargo rustc -p coz-preload --example coz_injected --profile shim");
+    if let Err(why) = flat::extract(&folder.join("examples/libcoz_injected.so"), &out) {
+        eprintln!("the code for running processes (preload/injected) cannot be used: {why}");
         exit(1);
     }
-    let library = target_dir.join(variable("HOST")).join("shim/libcoz_preload.so");
-    println!("cargo::rustc-env=COZ_SHIM={}", library.display());
 }
 
-fn build(root: &Path, target_dir: &Path, offline: bool) -> bool {
+/// Offline first: a plain build must not wait for the network. With it only where something is missing.
+fn make(root: &Path, target_dir: &Path, arguments: Vec<OsString>, by_hand: &str) {
+    if !build(root, target_dir, &arguments, true) && !build(root, target_dir, &arguments, false) {
+        eprintln!("The shim could not be built; see above. By hand: {by_hand}");
+        exit(1);
+    }
+}
+
+fn build(root: &Path, target_dir: &Path, arguments: &[OsString], offline: bool) -> bool {
     let mut cargo = Command::new(variable("CARGO"));
     // Flags of the outer build (coverage, sanitizers, clippy's and miri's wrappers) are not for the shim:
     // it has no `std` to carry what they bring along.
@@ -50,12 +68,21 @@ fn build(root: &Path, target_dir: &Path, offline: bool) -> bool {
     // Set here, it takes the place of whatever a configuration file says. No start files: they would bring
     // imports that are not libc's.
     cargo.env("CARGO_ENCODED_RUSTFLAGS", "-Clink-arg=-nostartfiles\u{1f}-Cforce-frame-pointers=yes");
-    cargo.current_dir(root).args(["build", "--locked", "--quiet", "--profile", "shim", "--manifest-path"]);
+    let (command, more) =
+        arguments.split_first().map_or((None, arguments), |(first, more)| (Some(first), more));
+    cargo.current_dir(root).args(command).args([
+        "--locked",
+        "--quiet",
+        "--profile",
+        "shim",
+        "--manifest-path",
+    ]);
     cargo.arg(root.join("preload/Cargo.toml")).arg("--target-dir").arg(target_dir);
     cargo.args(["--target", &variable("HOST")]);
     if offline {
         cargo.arg("--offline");
     }
+    cargo.args(more);
     match cargo.status() {
         Ok(status) => status.success(),
         Err(error) => {

@@ -1,5 +1,6 @@
 //! What the integration tests share: running programs plain and under the profiler, and what the kernel holds.
 
+pub mod entering;
 pub mod kernel;
 pub mod run;
 #[path = "../sim/mod.rs"]

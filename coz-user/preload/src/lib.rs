@@ -16,6 +16,7 @@
 #![cfg_attr(panic = "abort", no_std)]
 
 mod action;
+mod clock;
 mod counters;
 mod ctor;
 mod elf;
@@ -26,6 +27,7 @@ mod maps;
 mod mask;
 mod next;
 mod pay;
+mod slot;
 mod socket;
 mod stack;
 mod sys;

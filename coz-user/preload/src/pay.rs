@@ -1,10 +1,10 @@
-//! Paying: the thread sleeps its debt away.
+//! Paying: the thread sleeps its debt away. Compiled into the code that is put into running processes too (`injected/`).
 
 use coz_common::slot::{Payment, debt};
 use coz_common::units::Nanos;
 
-use crate::maps::Slot;
-use crate::sys;
+use crate::slot::Slot;
+use crate::{clock, sys};
 
 /// Longest single sleep, nanoseconds: how late a payer can notice that the experiment is over.
 const SLICE: u64 = 10_000_000;
@@ -26,7 +26,7 @@ pub fn asked() {
 /// a payment would count the same time twice.
 pub fn volunteer() {
     let Some(slot) = Slot::current() else { return };
-    if debt(&slot.page(), &slot.kernel(), &slot.target(), Nanos(sys::now())).0 == 0 {
+    if debt(&slot.page(), &slot.kernel(), &slot.target(), Nanos(clock::now())).0 == 0 {
         return;
     }
     let before = sys::change_mask(libc::SIG_SETMASK, !0);
@@ -37,11 +37,11 @@ pub fn volunteer() {
 /// All signals are blocked here.
 fn settle(slot: Slot, asked: bool) {
     let (page, kernel, target) = (slot.page(), slot.kernel(), slot.target());
-    let mut payment = Payment::begin(&kernel, &target, asked, || Nanos(sys::now()));
+    let mut payment = Payment::begin(&kernel, &target, asked, || Nanos(clock::now()));
     let mut slack = Slack::Untouched;
     let mut worth = 1;
     loop {
-        let now = sys::now();
+        let now = clock::now();
         payment.publish(&kernel, &target, Nanos(now));
         let debt = payment.remaining(&page, &kernel, &target, Nanos(now)).0;
         if debt < worth {
@@ -52,7 +52,7 @@ fn settle(slot: Slot, asked: bool) {
     }
     slack.restore();
     // What the last steps took is paid time too.
-    let now = Nanos(sys::now());
+    let now = Nanos(clock::now());
     payment.publish(&kernel, &target, now);
     if asked { payment.answer(&target, now) } else { payment.end(&target, now) }
 }
@@ -69,7 +69,7 @@ fn rest(now: u64, debt: u64, slack: &mut Slack) {
         slack.lower();
         sys::sleep_until(until - EARLY);
     }
-    while sys::now() < until {
+    while clock::now() < until {
         core::hint::spin_loop();
     }
 }

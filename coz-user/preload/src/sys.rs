@@ -125,15 +125,6 @@ pub fn sleep_until(time: u64) {
     unsafe { call(libc::SYS_clock_nanosleep, arguments) };
 }
 
-/// The time of `CLOCK_MONOTONIC`, through the vDSO.
-#[inline(always)]
-pub fn now() -> u64 {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: `time` lives through the call; on success libc leaves errno alone.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
-    (time.tv_sec as u64) * 1_000_000_000 + time.tv_nsec as u64
-}
-
 /// The processor state that this process may use, as `arch_prctl` tells it; 0 where it does not.
 pub fn state_permissions(option: usize) -> u64 {
     let mut granted = 0u64;

@@ -14,8 +14,8 @@ use coz_common::slot::WANTS_BLOCKED;
 use libc::{epoll_event, fd_set, nfds_t, pollfd, siginfo_t, sigset_t, timespec};
 
 use crate::handler::FROM_KERNEL;
-use crate::maps::Slot;
-use crate::{maps, mask, next, pay, sys};
+use crate::slot::Slot;
+use crate::{clock, maps, mask, next, pay, sys};
 
 /// Whether what was caught is ours; then it is paid.
 ///
@@ -82,14 +82,14 @@ pub unsafe extern "C" fn sigtimedwait(
         }
         let mut own = MaybeUninit::<siginfo_t>::uninit();
         let info = if info.is_null() { own.as_mut_ptr() } else { info };
-        let begun = sys::now();
+        let begun = clock::now();
         let mut left = *timeout;
         loop {
             let caught = next(set, info, &raw const left);
             if caught < 0 || !paid(caught, info) {
                 return caught;
             }
-            left = remaining(*timeout, sys::now() - begun);
+            left = remaining(*timeout, clock::now() - begun);
         }
     }
 }

@@ -15,7 +15,7 @@ use clap::{CommandFactory, FromArgMatches};
 
 pub use config::{
     Color, Command, DiffConfig, DoctorConfig, Fixed, FoldedBy, Granularity, PointsConfig, ReportConfig,
-    RunConfig, Sort, Talk, View, ViewConfig, WatchConfig,
+    RunConfig, Sort, Subject, Talk, View, ViewConfig, WatchConfig, Whom,
 };
 pub use exit::Exit;
 

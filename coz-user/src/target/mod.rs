@@ -1,8 +1,10 @@
 //! The profiled program: whom it runs as, what it is, starting it, watching it, how it ended.
 
 pub mod binary;
+pub mod cgroup;
 pub mod exit;
 pub mod identity;
+pub mod inject;
 pub mod launch;
 pub mod process;
 pub mod registration;

@@ -145,6 +145,8 @@ const ROOT_TESTS: &[&str] = &[
     "quota",
     "loaded",
     "diff",
+    "attach",
+    "inject",
 ];
 
 #[cfg(test)]

@@ -1,0 +1,120 @@
+//! Entering a process that runs already, or one that loads no libraries, and leaving it as it was.
+//!
+//! One thread is stopped for less than a millisecond and made to run a few system calls: they map what the shim maps at a
+//! program's start and put a handler in place, whose code is a page without a file. The same steps backwards undo it. Nothing
+//! of the target's own memory is touched.
+//!
+//! All functions here block (a thread is stopped, looked for, waited for): call them on a thread that may.
+
+mod attempt;
+mod choose;
+mod code;
+mod entered;
+mod gate;
+mod leave;
+mod look;
+mod moment;
+mod priority;
+mod program;
+mod refused;
+mod restart;
+mod rseq;
+mod seat;
+mod stop;
+mod trace;
+
+use std::{
+    io,
+    os::fd::{FromRawFd, OwnedFd, RawFd},
+    sync::Arc,
+};
+
+use coz_common::units::Nanos;
+
+use self::{attempt::Done, choose::Bearing, look::Looked, moment::Patience, seat::Seat};
+pub use self::{
+    entered::{Entered, LeaveError, Left},
+    refused::Refused,
+};
+
+/// The maps, in the order of `abi::HELLO_REGISTER` (what `Kernel::shared_maps` gives and `Registration::maps` holds).
+/// `COUNTERS` is not mapped: programs look for coz.h's counters in the shim, at their start.
+pub type Maps = [Arc<OwnedFd>; 5];
+
+/// Enters a process: from here on its threads pay when they are asked to by `signal`, once the kernel knows
+/// [`Entered::handler`] (`Process::handler`), as with a program that has registered the shim's.
+///
+/// Blocks up to 5 s: for a moment at which a thread can be stopped without any of its calls being broken off.
+///
+/// # Errors
+/// [`Refused`]: the process is as it was.
+pub fn enter(pid: i32, maps: &Maps, signal: u32) -> Result<Entered, Refused> {
+    let looked = look::look(pid, signal)?;
+    let Looked { program, pid_namespace, seccomp_filters, .. } = looked;
+    let pidfd = pidfd(pid).map_err(look::trouble)?;
+    let gate = gate::find(pid).map_err(look::trouble)?;
+    let done = attempt::with_one_stopped(
+        pid,
+        &program,
+        gate,
+        Patience::ENTER,
+        |_| false,
+        |held| {
+            Seat::take(held, maps, &pidfd, pid_namespace, signal).map_err(|(what, error)| {
+                match error.raw_os_error() {
+                    Some(libc::ESRCH) => Refused::Gone,
+                    Some(libc::EMFILE | libc::ENFILE | libc::ENOMEM) => {
+                        Refused::NoRoom { what: format!("what is to be put into it ({what}: {error})") }
+                    }
+                    _ => Refused::Failed { what, error },
+                }
+            })
+        },
+    )?;
+    let notices = notices(&looked, &done, signal);
+    Ok(Entered {
+        pid,
+        program,
+        gate,
+        seat: done.value,
+        signal,
+        seccomp_filters,
+        stopped_for: Nanos(done.stopped_for.as_nanos() as u64),
+        notices,
+    })
+}
+
+/// What the user is to know.
+fn notices(looked: &Looked, done: &Done<Seat>, signal: u32) -> Vec<String> {
+    let mut notices = Vec::new();
+    let tid = done.tid;
+    let call = usize::try_from(done.in_call).ok().and_then(syscalls::Sysno::new);
+    if let Some(call) = call {
+        match choose::bearing(choose::Doing::Sleeping { call: done.in_call, pc: 0 }) {
+            Bearing::Badly => notices.push(format!(
+                "thread {tid} was stopped in {call}, which may say to the program that it was interrupted (EINTR): no better \
+                 moment came"
+            )),
+            Bearing::Mended => notices.push(format!(
+                "thread {tid} was stopped in {call}, which began again: a time limit, if it has one, began anew"
+            )),
+            _ => {}
+        }
+    }
+    let (blocking, all) = looked.blocking;
+    if blocking > 0 {
+        notices.push(format!(
+            "{blocking} of {all} threads block signal {signal}: they are never delayed, and what is predicted with them is \
+             too little"
+        ));
+    }
+    notices
+}
+
+fn pidfd(pid: i32) -> io::Result<OwnedFd> {
+    // SAFETY: numbers only; what the call returns is a new descriptor, or an error.
+    unsafe {
+        let fd = libc::syscall(libc::SYS_pidfd_open, pid, 0);
+        if fd < 0 { Err(io::Error::last_os_error()) } else { Ok(OwnedFd::from_raw_fd(fd as RawFd)) }
+    }
+}

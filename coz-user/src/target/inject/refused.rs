@@ -1,0 +1,83 @@
+//! Why a process was not entered.
+
+use std::{fmt, io};
+
+/// Why a process was not entered, or could not be. It is unharmed and runs on as it was; its samples and visits can be
+/// counted all the same.
+#[derive(Debug)]
+pub enum Refused {
+    /// It is not there (any more).
+    Gone,
+    /// It is a thread of the kernel.
+    KernelThread,
+    /// It is no 64-bit x86-64 program.
+    NotX86,
+    /// Its system calls are filtered: ours might kill it.
+    Seccomp,
+    /// Somebody traces it: a debugger, `strace`, another profiler.
+    Traced {
+        /// Who.
+        by: i32,
+    },
+    /// It is stopped (job control).
+    Stopped,
+    /// It uses the signal that asks to pay.
+    SignalInUse {
+        /// Its number.
+        signal: u32,
+    },
+    /// It has our code already: from this profiler or another one.
+    AlreadyProfiled,
+    /// We may not.
+    NoPrivileges,
+    /// It has no room for what has to be put into it.
+    NoRoom {
+        /// For what, and how much is left.
+        what: String,
+    },
+    /// No thread of it could be stopped in time.
+    Unstoppable,
+    /// A step failed; what had been done was undone.
+    Failed {
+        /// Which step.
+        what: &'static str,
+        /// Why.
+        error: io::Error,
+    },
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Gone => f.write_str("the process is not there any more"),
+            Self::KernelThread => f.write_str("it is a thread of the kernel"),
+            Self::NotX86 => f.write_str("it is not a 64-bit x86-64 program"),
+            Self::Seccomp => f.write_str("its system calls are filtered (seccomp), and ours might kill it"),
+            Self::Traced { by } => {
+                write!(f, "process {by} traces it already; end that one first (`ps -fp {by}`)")
+            }
+            Self::Stopped => f.write_str("it is stopped; let it go on first (`kill -CONT`)"),
+            Self::SignalInUse { signal } => {
+                write!(f, "it uses signal {signal}, which is the one that asks to pay")
+            }
+            Self::AlreadyProfiled => {
+                f.write_str("coz-bpf's code is in it already; end the other profile first")
+            }
+            Self::NoPrivileges => f.write_str(
+                "we may not trace it: that takes root, or its user and kernel.yama.ptrace_scope=0",
+            ),
+            Self::NoRoom { what } => write!(f, "it has no room for {what}"),
+            Self::Unstoppable => f.write_str("none of its threads could be stopped in time"),
+            Self::Failed { what, error } => write!(f, "cannot {what}: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for Refused {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Failed { error, .. } => Some(error),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,324 @@
+//! What is put into a process: its mappings and its handler, call by call.
+
+use std::{
+    io::{self, IoSlice},
+    os::{
+        fd::{AsRawFd, FromRawFd, OwnedFd, RawFd},
+        unix::fs::MetadataExt,
+    },
+};
+
+use coz_common::abi::{Control, Global, KernelSlot, MAX_SLOTS, TargetSlot};
+use nix::sys::socket::{ControlMessage, MsgFlags, UnixAddr, sendmsg};
+
+use super::{
+    Maps,
+    code::{self, PAGE, Params},
+    stop::Held,
+};
+
+/// Length in bytes of each map that the target gets, and whether it writes it.
+const SHAPES: [(u64, bool); 4] = [
+    (size_of::<Control>() as u64, false),
+    (size_of::<Global>() as u64, false),
+    (size_of::<KernelSlot>() as u64 * MAX_SLOTS as u64, false),
+    (size_of::<TargetSlot>() as u64 * MAX_SLOTS as u64, true),
+];
+const READ: u64 = libc::PROT_READ as u64;
+const WRITE: u64 = libc::PROT_WRITE as u64;
+const EXECUTE: u64 = libc::PROT_EXEC as u64;
+/// Whoever forks gets zeros: nobody is in the child's handler.
+const WIPE_ON_FORK: u64 = 18;
+const SA_RESTORER: u64 = 0x0400_0000;
+/// Size of the kernel's `sigset_t`.
+const SET: u64 = 8;
+
+/// The kernel's `struct sigaction`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Action {
+    /// `SIG_DFL`, `SIG_IGN`, or an address.
+    pub handler: u64,
+    /// `SA_*`.
+    pub flags: u64,
+    /// Where the handler returns to.
+    pub restorer: u64,
+    /// What is blocked meanwhile.
+    pub mask: u64,
+}
+
+impl Action {
+    /// To drop what is pending.
+    pub const IGNORE: Self = Self { handler: libc::SIG_IGN as u64, flags: 0, restorer: 0, mask: 0 };
+    const SIZE: usize = 32;
+
+    fn bytes(self) -> [u8; Self::SIZE] {
+        let mut bytes = [0; Self::SIZE];
+        for (place, word) in
+            bytes.chunks_exact_mut(8).zip([self.handler, self.flags, self.restorer, self.mask])
+        {
+            place.copy_from_slice(&word.to_ne_bytes());
+        }
+        bytes
+    }
+
+    fn of(bytes: [u8; Self::SIZE]) -> Self {
+        let word = |at: usize| {
+            bytes.get(at..at + 8).and_then(|word| word.try_into().ok()).map_or(0, u64::from_ne_bytes)
+        };
+        Self { handler: word(0), flags: word(8), restorer: word(16), mask: word(24) }
+    }
+}
+
+/// Where everything is in the process, and what was there before.
+#[derive(Clone, Debug, Default)]
+pub struct Seat {
+    /// The page of code.
+    pub code: u64,
+    /// A page that the process can write: how many threads are in the handler.
+    pub data: u64,
+    maps: [u64; 4],
+    /// What was done with the signal before.
+    pub before: Action,
+    /// Descriptors that are open for a moment.
+    open: Vec<u64>,
+}
+
+impl Seat {
+    /// Takes it: the maps are mapped, the code is there, the handler is in place. What cannot be finished is undone.
+    ///
+    /// # Errors
+    /// Which step failed, and why.
+    pub fn take(
+        held: &mut Held,
+        maps: &Maps,
+        pidfd: &OwnedFd,
+        pid_namespace: u32,
+        signal: u32,
+    ) -> Result<Self, (&'static str, io::Error)> {
+        let mut seat = Self::default();
+        let taken = seat.fill(held, maps, pidfd, pid_namespace, signal);
+        match taken {
+            Ok(()) => Ok(seat),
+            Err(error) => {
+                seat.clear(held);
+                Err(error)
+            }
+        }
+    }
+
+    fn fill(
+        &mut self,
+        held: &mut Held,
+        maps: &Maps,
+        pidfd: &OwnedFd,
+        pid_namespace: u32,
+        signal: u32,
+    ) -> Result<(), (&'static str, io::Error)> {
+        self.data = map(held, PAGE, READ | WRITE, None).map_err(|e| ("map a page", e))?;
+        self.code = map(held, PAGE, READ | EXECUTE, None).map_err(|e| ("map a page for code", e))?;
+        self.hand_over(held, maps, pidfd).map_err(|e| ("hand over the maps", e))?;
+        for (place, (fd, (length, writable))) in self.open.clone().into_iter().zip(SHAPES).enumerate() {
+            let access = if writable { READ | WRITE } else { READ };
+            self.maps[place] = map(held, length, access, Some(fd)).map_err(|e| ("map the maps", e))?;
+        }
+        self.close(held).map_err(|e| ("close the maps", e))?;
+        held.write(self.data, &[0; PAGE as usize]).map_err(|e| ("clear a page", e))?;
+        held.call(libc::SYS_madvise, [self.data, PAGE, WIPE_ON_FORK, 0, 0, 0])
+            .map_err(|e| ("keep a page from being copied by fork (madvise)", e))?;
+
+        self.before = self.action(held, signal).map_err(|e| ("look at the signal's handler", e))?;
+        self.write_code(held, pid_namespace).map_err(|e| ("write the code", e))?;
+        let ours = Action {
+            handler: self.handler(),
+            flags: (libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_RESTART) as u64 | SA_RESTORER,
+            restorer: self.code + code::RESTORER,
+            mask: !0,
+        };
+        let replaced = self
+            .set_action(held, signal, Some(ours))
+            .map_err(|e| ("put the handler in place (sigaction)", e))?;
+        if replaced != self.before {
+            // Another thread has been faster.
+            self.before = replaced;
+            self.write_code(held, pid_namespace).map_err(|e| ("write the code", e))?;
+        }
+        Ok(())
+    }
+
+    fn write_code(&self, held: &Held, pid_namespace: u32) -> io::Result<()> {
+        let params = Params {
+            maps: self.maps,
+            inside: self.data,
+            old_handler: self.before.handler,
+            pid_namespace,
+            _pad: 0,
+        };
+        held.write(self.code, &code::page(&params))
+    }
+
+    /// Opens the maps in the process: a socket pair of its own, one end of which we take.
+    fn hand_over(&mut self, held: &mut Held, maps: &Maps, pidfd: &OwnedFd) -> io::Result<()> {
+        let kind = (libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC) as u64;
+        held.call(libc::SYS_socketpair, [libc::AF_UNIX as u64, kind, 0, self.data, 0, 0])?;
+        let mut pair = [0; 8];
+        held.read(self.data, &mut pair)?;
+        let [a, b, c, d, e, f, g, h] = pair;
+        let (ours, theirs) = (u32::from_ne_bytes([a, b, c, d]), u32::from_ne_bytes([e, f, g, h]));
+        self.open = vec![ours.into(), theirs.into()];
+        let socket = take_descriptor(pidfd, ours)?;
+        if !is_same(held, ours, &socket) {
+            // The thread has descriptors of its own.
+            return Err(io::ErrorKind::Unsupported.into());
+        }
+        held.call(libc::SYS_close, [ours.into(), 0, 0, 0, 0, 0])?;
+        self.open.remove(0);
+
+        let fds: Vec<RawFd> = maps.iter().take(SHAPES.len()).map(|fd| fd.as_raw_fd()).collect();
+        let rights = [ControlMessage::ScmRights(&fds)];
+        let flags = MsgFlags::MSG_NOSIGNAL | MsgFlags::MSG_DONTWAIT;
+        sendmsg::<UnixAddr>(socket.as_raw_fd(), &[IoSlice::new(b"m")], &rights, flags, None)?;
+        let received = self.receive(held, theirs.into(), fds.len())?;
+        // The maps first: they are closed in this order.
+        self.open.splice(0..0, received);
+        Ok(())
+    }
+
+    /// Has the process receive them.
+    fn receive(&self, held: &mut Held, socket: u64, wanted: usize) -> io::Result<Vec<u64>> {
+        const HEADER: usize = 16;
+        let (message, part, byte, control) = (self.data, self.data + 64, self.data + 96, self.data + 128);
+        let length = HEADER + wanted.next_multiple_of(2) * size_of::<u32>();
+        // `struct msghdr` and `struct iovec`.
+        let words = [0, 0, part, 1, control, length as u64, 0, 0, byte, 1];
+        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
+        held.write(message, &bytes)?;
+        let flags = (libc::MSG_CMSG_CLOEXEC | libc::MSG_DONTWAIT) as u64;
+        held.call(libc::SYS_recvmsg, [socket, message, flags, 0, 0, 0])?;
+        let mut got = vec![0; length];
+        held.read(control, &mut got)?;
+        let number = |at: usize| {
+            got.get(at..at + 4).and_then(|bytes| bytes.try_into().ok()).map_or(0, u32::from_ne_bytes)
+        };
+        let sent = (number(0) as usize).saturating_sub(HEADER) / size_of::<u32>();
+        let fds: Vec<u64> = (0..sent.min(wanted)).map(|i| number(HEADER + 4 * i).into()).collect();
+        if fds.len() == wanted {
+            return Ok(fds);
+        }
+        // A security module has kept some back, or there were none left.
+        for fd in fds {
+            let _ = held.call(libc::SYS_close, [fd, 0, 0, 0, 0, 0]);
+        }
+        Err(io::Error::from_raw_os_error(libc::EACCES))
+    }
+
+    fn close(&mut self, held: &mut Held) -> io::Result<()> {
+        while let Some(&fd) = self.open.last() {
+            held.call(libc::SYS_close, [fd, 0, 0, 0, 0, 0])?;
+            self.open.pop();
+        }
+        Ok(())
+    }
+
+    /// Address of the handler.
+    #[must_use]
+    pub const fn handler(&self) -> u64 {
+        self.code + code::HANDLER
+    }
+
+    /// Whether an address is in the page of code.
+    #[must_use]
+    pub const fn has(&self, address: u64) -> bool {
+        address.wrapping_sub(self.code) < PAGE
+    }
+
+    /// What is done with the signal now.
+    ///
+    /// # Errors
+    /// The process is gone.
+    pub fn action(&self, held: &mut Held, signal: u32) -> io::Result<Action> {
+        self.set_action(held, signal, None)
+    }
+
+    /// Changes what is done with the signal; what was done before.
+    ///
+    /// # Errors
+    /// The process is gone.
+    pub fn set_action(&self, held: &mut Held, signal: u32, new: Option<Action>) -> io::Result<Action> {
+        // The first word counts the threads in the handler.
+        let (from, to) = (self.data + 64, self.data + 128);
+        if let Some(new) = new {
+            held.write(from, &new.bytes())?;
+        }
+        let from = if new.is_some() { from } else { 0 };
+        held.call(libc::SYS_rt_sigaction, [signal.into(), from, to, SET, 0, 0])?;
+        let mut bytes = [0; Action::SIZE];
+        held.read(to, &mut bytes)?;
+        Ok(Action::of(bytes))
+    }
+
+    /// Unmaps everything and closes what is open. What is not there any more does no harm.
+    pub fn clear(&mut self, held: &mut Held) {
+        let _ = self.close(held);
+        for (address, (length, _)) in self.maps.iter_mut().zip(SHAPES) {
+            unmap(held, address, length);
+        }
+        unmap(held, &mut self.code, PAGE);
+        unmap(held, &mut self.data, PAGE);
+    }
+
+    /// First address and length of everything that is mapped.
+    pub fn mappings(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        let shared = self.maps.iter().zip(SHAPES).map(|(&address, (length, _))| (address, length));
+        shared.chain([(self.code, PAGE)])
+    }
+}
+
+fn map(held: &mut Held, length: u64, access: u64, fd: Option<u64>) -> io::Result<u64> {
+    let (flags, fd) = match fd {
+        Some(fd) => (libc::MAP_SHARED as u64, fd),
+        None => ((libc::MAP_PRIVATE | libc::MAP_ANONYMOUS) as u64, u64::MAX),
+    };
+    held.call(libc::SYS_mmap, [0, length, access, flags, fd, 0])
+}
+
+fn unmap(held: &mut Held, address: &mut u64, length: u64) {
+    if *address != 0 {
+        let _ = held.call(libc::SYS_munmap, [*address, length, 0, 0, 0, 0]);
+        *address = 0;
+    }
+}
+
+/// A copy of another process's descriptor (Linux 5.6).
+fn take_descriptor(pidfd: &OwnedFd, number: u32) -> io::Result<OwnedFd> {
+    // SAFETY: numbers only; what the call returns is a new descriptor, or an error.
+    unsafe {
+        let fd = libc::syscall(libc::SYS_pidfd_getfd, pidfd.as_raw_fd(), number, 0);
+        if fd < 0 { Err(io::Error::last_os_error()) } else { Ok(OwnedFd::from_raw_fd(fd as RawFd)) }
+    }
+}
+
+/// Whether the thread's descriptor of this number is this socket.
+fn is_same(held: &Held, number: u32, socket: &OwnedFd) -> bool {
+    let theirs = std::fs::metadata(format!("/proc/{}/fd/{number}", held.tid()));
+    let ours = std::fs::metadata(format!("/proc/self/fd/{}", socket.as_raw_fd()));
+    theirs.ok().zip(ours.ok()).is_some_and(|(a, b)| (a.dev(), a.ino()) == (b.dev(), b.ino()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_action_goes_there_and_back() {
+        let action = Action { handler: 1, flags: 2, restorer: 3, mask: 4 };
+        assert_eq!(Action::of(action.bytes()), action);
+        assert_eq!(size_of::<Action>(), Action::SIZE);
+    }
+
+    #[test]
+    fn the_page_is_known_by_its_addresses() {
+        let seat = Seat { code: 0x5000, ..Seat::default() };
+        assert!(seat.has(0x5000) && seat.has(0x5fff) && !seat.has(0x4fff) && !seat.has(0x6000));
+        assert_eq!(seat.handler(), 0x5000 + code::HANDLER);
+    }
+}

@@ -1,0 +1,209 @@
+//! One thread, stopped, and made to run system calls of ours; then let go as if nothing had been.
+//!
+//! It is stopped by a request (`PTRACE_INTERRUPT`), not by a signal, on its way back to its own code; it runs nothing but single
+//! `syscall` instructions that are in its memory anyway; its stack is not touched; every signal waits until it is let go. It
+//! is let go from the same kind of stop: there the kernel makes a system call that was broken off begin again, by what stands
+//! in its registers.
+
+use std::{
+    fs::{File, OpenOptions},
+    io,
+    os::unix::fs::FileExt,
+    time::{Duration, Instant},
+};
+
+use super::{
+    gate,
+    program::Program,
+    restart, rseq,
+    trace::{self, Registers, Stop},
+};
+
+/// How long a thread may take to stop: it hears of it at once unless it waits for a disk or the like.
+const PATIENCE: Duration = Duration::from_millis(500);
+/// Code segment of 64-bit code.
+const CODE_64: u64 = 0x33;
+/// `TF` in the flags: single steps.
+const TRAP: u64 = 1 << 8;
+
+/// A thread that is stopped.
+#[derive(Debug)]
+pub struct Held {
+    pid: i32,
+    tid: i32,
+    memory: File,
+    gate: u64,
+    /// What it goes on with.
+    registers: Registers,
+    mask: u64,
+    since: Instant,
+    /// It has run calls of ours, so it is not where it was stopped.
+    moved: bool,
+    /// Somebody has stopped the process meanwhile.
+    stopped: bool,
+    over: bool,
+}
+
+impl Held {
+    /// Stops a thread of the process, if that still runs `program`; `gate`: an instruction to use.
+    ///
+    /// # Errors
+    /// `ESRCH`: it is gone, or runs another program. `EPERM`: somebody traces it, or we may not. `TimedOut`: it does not
+    /// stop; it is let go of when the calling thread ends. `Unsupported`: it is in 32-bit code.
+    pub fn stop(pid: i32, tid: i32, program: &Program, gate: u64) -> io::Result<Self> {
+        trace::seize(tid)?;
+        let since = Instant::now();
+        trace::interrupt(tid)?;
+        loop {
+            match trace::wait(tid, PATIENCE)? {
+                Some(Stop::Event) => break,
+                Some(Stop::Signal(signal)) => trace::go_on(tid, signal)?,
+                Some(Stop::Call) => trace::go_on(tid, 0)?,
+                Some(Stop::Gone) => return Err(gone()),
+                None => return Err(io::ErrorKind::TimedOut.into()),
+            }
+        }
+        let held = Self::take(pid, tid, program, gate, since);
+        if held.is_err() {
+            // It has run nothing: its registers are its own.
+            let _ = trace::detach(tid);
+        }
+        held
+    }
+
+    fn take(pid: i32, tid: i32, program: &Program, gate: u64, since: Instant) -> io::Result<Self> {
+        if Program::of(pid)? != *program {
+            return Err(gone());
+        }
+        let stopped_with = trace::registers(tid)?;
+        if stopped_with.cs != CODE_64 {
+            return Err(io::ErrorKind::Unsupported.into());
+        }
+        // Opened now: it is this program's memory, whatever the process executes later.
+        let memory = OpenOptions::new().read(true).write(true).open(format!("/proc/{pid}/mem"))?;
+        if !gate::is_at(&memory, gate) {
+            return Err(gone());
+        }
+        let mut registers = restart::mended(&stopped_with);
+        if let Some(configuration) = trace::rseq(tid) {
+            let read = |at, bytes: &mut [u8]| memory.read_exact_at(bytes, at).ok();
+            if let Some(abort) = rseq::abort(&configuration, registers.rip, read) {
+                registers.rip = abort;
+            }
+        }
+        let mask = trace::mask(tid)?;
+        trace::set_mask(tid, !0)?;
+        Ok(Self { pid, tid, memory, gate, registers, mask, since, moved: false, stopped: false, over: false })
+    }
+
+    /// Where it goes on in its own code.
+    #[must_use]
+    pub const fn pc(&self) -> u64 {
+        self.registers.rip
+    }
+
+    /// The system call that it was met in; -1: none.
+    #[must_use]
+    pub const fn in_call(&self) -> i64 {
+        self.registers.orig_rax.cast_signed()
+    }
+
+    /// Its thread id.
+    #[must_use]
+    pub const fn tid(&self) -> i32 {
+        self.tid
+    }
+
+    /// Has it run a system call; what that gives.
+    ///
+    /// # Errors
+    /// The call's own, or `ESRCH`: it is gone.
+    pub fn call(&mut self, number: i64, arguments: [u64; 6]) -> io::Result<u64> {
+        let mut registers = self.registers;
+        registers.rip = self.gate;
+        registers.rax = number.cast_unsigned();
+        // In no call: nothing is to begin again here.
+        registers.orig_rax = u64::MAX;
+        registers.eflags &= !TRAP;
+        [registers.rdi, registers.rsi, registers.rdx, registers.r10, registers.r8, registers.r9] = arguments;
+        trace::set_registers(self.tid, &registers)?;
+        self.moved = true;
+        self.to(Stop::Call, || trace::go_to_call(self.tid))?;
+        self.to(Stop::Call, || trace::go_to_call(self.tid))?;
+        let answer = trace::registers(self.tid)?.rax;
+        match answer.cast_signed() {
+            error @ -4095..0 => Err(io::Error::from_raw_os_error(-error as i32)),
+            _ => Ok(answer),
+        }
+    }
+
+    /// Lets it run, by `go`, to a stop of this kind.
+    fn to(&self, wanted: Stop, go: impl Fn() -> io::Result<()>) -> io::Result<bool> {
+        let mut stopped = false;
+        go()?;
+        loop {
+            match trace::wait(self.tid, PATIENCE)? {
+                Some(Stop::Gone) => return Err(gone()),
+                Some(stop) if stop == wanted => return Ok(stopped),
+                // The one signal that comes nevertheless: kept for later.
+                Some(Stop::Signal(_)) => stopped = true,
+                Some(Stop::Event | Stop::Call) => {}
+                None => return Err(io::ErrorKind::TimedOut.into()),
+            }
+            go()?;
+        }
+    }
+
+    /// Reads its memory.
+    ///
+    /// # Errors
+    /// There is none at that address.
+    pub fn read(&self, address: u64, bytes: &mut [u8]) -> io::Result<()> {
+        self.memory.read_exact_at(bytes, address)
+    }
+
+    /// Writes its memory, where it could not itself, too.
+    ///
+    /// # Errors
+    /// There is none at that address.
+    pub fn write(&self, address: u64, bytes: &[u8]) -> io::Result<()> {
+        self.memory.write_all_at(bytes, address)
+    }
+
+    /// Lets it go on as it would have; how long it was stopped.
+    ///
+    /// # Errors
+    /// `ESRCH`: it is gone.
+    pub fn let_go(mut self) -> io::Result<Duration> {
+        self.release()?;
+        Ok(self.since.elapsed())
+    }
+
+    fn release(&mut self) -> io::Result<()> {
+        self.over = true;
+        if self.moved {
+            trace::interrupt(self.tid)?;
+            self.stopped |= self.to(Stop::Event, || trace::go_on(self.tid, 0))?;
+        }
+        trace::set_registers(self.tid, &self.registers)?;
+        trace::set_mask(self.tid, self.mask)?;
+        trace::detach(self.tid)?;
+        if self.stopped {
+            // SAFETY: numbers only.
+            unsafe { libc::kill(self.pid, libc::SIGSTOP) };
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        if !self.over {
+            let _ = self.release();
+        }
+    }
+}
+
+fn gone() -> io::Error {
+    io::Error::from_raw_os_error(libc::ESRCH)
+}

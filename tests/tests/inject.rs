@@ -1,0 +1,465 @@
+//! Processes that run already are entered and left: they pay in between, and neither what they compute nor what their system
+//! calls say shows that anybody was there.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+use coz_tests::entering::Files;
+use coz_user::target::inject::{self, Entered, LeaveError, Left, Refused};
+use coz_user::target::process;
+
+#[path = "bad_input/elf32.rs"]
+mod elf32;
+
+const SIGNAL: u32 = 62;
+const MILLI: u64 = 1_000_000;
+
+/// How a program is linked.
+const KINDS: [(&str, &[&str]); 3] = [("gcc", &[]), ("gcc", &["-static"]), ("musl-gcc", &["-static"])];
+
+fn folder() -> &'static Path {
+    static FOLDER: OnceLock<tempfile::TempDir> = OnceLock::new();
+    FOLDER.get_or_init(|| tempfile::tempdir().expect("a temporary folder can be made")).path()
+}
+
+/// Compiles `enter/NAME.c`; the program's path.
+fn compile(name: &str, (compiler, options): (&str, &[&str])) -> PathBuf {
+    let program = folder().join(format!("{name}-{compiler}{}", options.concat()));
+    if !program.exists() {
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("enter").join(name).with_extension("c");
+        let fresh = program.with_extension("new");
+        let status = Command::new(compiler)
+            .args(["-O1", "-Wall", "-Wextra", "-pthread", "-o"])
+            .args([&fresh, &source])
+            .args(options)
+            .status()
+            .unwrap_or_else(|error| panic!("{compiler}: {error}: apt-get install gcc libc6-dev musl-tools"));
+        assert!(status.success(), "{name}.c does not compile");
+        fs::rename(fresh, &program).expect("it is ours");
+    }
+    program
+}
+
+/// A program that runs, and can be talked to.
+struct Target {
+    child: Child,
+    input: Option<ChildStdin>,
+    output: BufReader<ChildStdout>,
+}
+
+impl Target {
+    fn start(command: &mut Command) -> Self {
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap_or_else(|error| panic!("{command:?}: {error}"));
+        let (input, output) = (child.stdin.take(), child.stdout.take().expect("it is piped"));
+        Self { child, input, output: BufReader::new(output) }
+    }
+
+    /// Starts it and waits until it has begun.
+    fn begin<S: AsRef<std::ffi::OsStr>>(program: &Path, arguments: impl IntoIterator<Item = S>) -> Self {
+        let mut target = Self::start(Command::new(program).args(arguments));
+        assert_eq!(target.line(), "begun");
+        target
+    }
+
+    fn pid(&self) -> i32 {
+        self.child.id().cast_signed()
+    }
+
+    fn line(&mut self) -> String {
+        let mut line = String::new();
+        self.output.read_line(&mut line).expect("it writes text");
+        line.trim_end().to_owned()
+    }
+
+    fn say(&mut self, byte: u8) {
+        self.input.as_mut().expect("it is open").write_all(&[byte]).expect("it reads");
+    }
+
+    /// Ends its input; what it still writes, and that it ended well.
+    fn finish(mut self) -> String {
+        drop(self.input.take());
+        let mut rest = String::new();
+        self.output.read_to_string(&mut rest).expect("it writes text");
+        let status = self.child.wait().expect("it is our child");
+        assert!(status.success(), "{status}: {rest}");
+        rest
+    }
+}
+
+impl Drop for Target {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// What entering changes and leaving must put back: mappings, descriptors, and what is done with signals, in every thread.
+fn surroundings(pid: i32) -> (String, BTreeSet<(String, PathBuf)>, Vec<String>) {
+    let maps = fs::read_to_string(format!("/proc/{pid}/maps")).expect("it lives");
+    let fds = fs::read_dir(format!("/proc/{pid}/fd")).expect("it lives").flatten();
+    let fds = fds.map(|fd| {
+        let to = fs::read_link(fd.path()).unwrap_or_default();
+        (fd.file_name().to_string_lossy().into_owned(), to)
+    });
+    let signals = |tid| {
+        let status = fs::read_to_string(format!("/proc/{pid}/task/{tid}/status")).unwrap_or_default();
+        let wanted = ["SigPnd", "ShdPnd", "SigBlk", "SigIgn", "SigCgt", "TracerPid"];
+        let lines = status.lines().filter(|line| wanted.iter().any(|name| line.starts_with(name)));
+        lines.map(str::to_owned).collect::<Vec<_>>()
+    };
+    let threads = process::threads(pid).unwrap().unwrap_or_default();
+    (maps, fds.collect(), threads.into_iter().flat_map(signals).collect())
+}
+
+fn enter(pid: i32, files: &Files) -> Entered {
+    inject::enter(pid, &files.maps(), SIGNAL).unwrap_or_else(|why| panic!("{pid} is not entered: {why}"))
+}
+
+fn leave(entered: &Entered) {
+    let left = entered.leave().unwrap_or_else(|why| panic!("{} is not left: {why}", entered.pid()));
+    assert!(matches!(left, Left::Undone { .. }), "{left:?}");
+}
+
+fn namespace(pid: i32) -> u32 {
+    process::pid_namespace(pid).unwrap().expect("it lives")
+}
+
+/// Lets every thread ask itself once; thread, milliseconds and errno of each.
+fn payments(target: &mut Target, threads: usize) -> Vec<(u32, f64, i32)> {
+    target.say(b'g');
+    let found = (0..threads).map(|_| payment(&target.line())).collect();
+    assert_eq!(target.line(), "done");
+    found
+}
+
+fn payment(line: &str) -> (u32, f64, i32) {
+    let words: Vec<&str> = line.split(' ').collect();
+    let [tid, spent, errno] = words[..] else { panic!("not a payment: {line}") };
+    (tid.parse().unwrap(), spent.parse().unwrap(), errno.parse().unwrap())
+}
+
+#[test]
+fn every_thread_of_an_entered_process_pays_what_it_owes_and_no_more() {
+    for kind in KINDS {
+        let mut target = Target::begin(&compile("asks", kind), [SIGNAL.to_string(), "4".into()]);
+        let pid = target.pid();
+        let files = Files::default();
+        let entered = enter(pid, &files);
+        let threads = process::threads(pid).unwrap().expect("it lives");
+        assert_eq!(threads.len(), 4);
+        files.owe(namespace(pid), &threads, 200 * MILLI);
+        for (tid, spent, errno) in payments(&mut target, 4) {
+            assert!((199.0..400.0).contains(&spent), "{kind:?}: {tid} pays {spent} ms of 200");
+            assert_eq!(errno, 1234, "errno is the program's");
+        }
+        assert_eq!(files.answered(), (4, 4), "and says so");
+        assert!((800 * MILLI..1600 * MILLI).contains(&files.paid()), "{}", files.paid());
+        for (_, spent, _) in payments(&mut target, 4) {
+            assert!(spent < 100.0, "{kind:?}: nothing is owed any more, {spent} ms");
+        }
+        files.rest();
+        leave(&entered);
+        assert_eq!(target.finish(), "");
+    }
+}
+
+#[test]
+fn a_forked_child_pays_and_is_left_too() {
+    let mut target = Target::begin(&compile("asks", KINDS[0]), [SIGNAL.to_string(), "1".into()]);
+    let files = Files::default();
+    let entered = enter(target.pid(), &files);
+    target.say(b'f');
+    let child: i32 = target.line().strip_prefix("child ").and_then(|pid| pid.parse().ok()).expect("a child");
+    files.owe(namespace(child), &[child], 100 * MILLI);
+    let in_child = entered.inherited_by(child).expect("it has the parent's mappings");
+    assert_eq!((in_child.pid(), in_child.handler()), (child, entered.handler()));
+    assert!(entered.inherited_by(std::process::id().cast_signed()).is_none(), "we have not");
+    target.say(b'g');
+    let (_, spent, errno) = payment(&target.line());
+    assert!((99.0..300.0).contains(&spent) && errno == 1234, "{spent} ms");
+    leave(&entered);
+    assert_eq!(in_child.leave().expect("nothing is left to do"), Left::Gone);
+    target.finish();
+}
+
+#[test]
+fn entered_and_left_fifty_times_a_process_is_as_it_was() {
+    for kind in KINDS {
+        let target = Target::begin(&compile("refuses", (kind.0, kind.1)), ["nothing"]);
+        let pid = target.pid();
+        let before = surroundings(pid);
+        for round in 0..50 {
+            let files = Files::default();
+            let entered = enter(pid, &files);
+            let within = surroundings(pid);
+            assert_eq!(within.1, before.1, "no descriptor stays");
+            assert_ne!(within, before);
+            assert!(entered.inherited_by(pid).is_some());
+            leave(&entered);
+            assert_eq!(surroundings(pid), before, "{kind:?}, round {round}");
+            assert_eq!(entered.leave().expect("nothing to do"), Left::Gone, "a second time");
+        }
+        assert_eq!(target.finish(), "ended\n");
+    }
+}
+
+/// Enters and leaves until the process has ended; how often, and the longest stops.
+fn molest(pid: i32, files: &Files) -> Vec<Duration> {
+    let mut stops = Vec::new();
+    loop {
+        let entered = match inject::enter(pid, &files.maps(), SIGNAL) {
+            Ok(entered) => entered,
+            Err(Refused::Gone) => return stops,
+            Err(why) => panic!("not entered: {why}"),
+        };
+        stops.push(Duration::from_nanos(entered.stopped_for().0));
+        match entered.leave() {
+            Ok(Left::Undone { .. }) => {}
+            Ok(Left::Gone) => return stops,
+            // It ended meanwhile.
+            Err(why) => assert!(!process::executable(pid).is_ok_and(|exe| exe.is_some()), "not left: {why}"),
+        }
+    }
+}
+
+#[test]
+fn no_system_call_says_that_it_was_interrupted() {
+    for kind in KINDS {
+        let crowd = compile("crowd", kind);
+        for how in [
+            "futex",
+            "nanosleep",
+            "poll",
+            "select",
+            "epoll",
+            "read",
+            "recv",
+            "sigtimedwait",
+            "condition",
+            "computes",
+        ] {
+            // Alone: then there is no better thread to stop.
+            let target = Target::begin(&crowd, [how, "1", "1200"]);
+            let stops = molest(target.pid(), &Files::default());
+            assert!(!stops.is_empty(), "{kind:?} {how}");
+            assert_eq!(target.finish(), "interrupted 0 wrong 0 alive 1\n", "{kind:?} {how}");
+        }
+    }
+}
+
+#[test]
+fn three_hundred_threads_in_all_kinds_of_calls_notice_nothing() {
+    for kind in KINDS {
+        let target = Target::begin(&compile("crowd", kind), ["all", "300", "3000"]);
+        let mut stops = molest(target.pid(), &Files::default());
+        stops.sort_unstable();
+        assert!(stops.len() > 5, "{kind:?}: {}", stops.len());
+        let median = stops[stops.len() / 2];
+        println!("{kind:?}: {} times, stopped for {median:?}, at most {:?}", stops.len(), stops.last());
+        assert!(median < Duration::from_millis(50), "{median:?}");
+        assert_eq!(target.finish(), "interrupted 0 wrong 0 alive 1\n", "{kind:?}");
+    }
+}
+
+#[test]
+fn an_interpreter_computes_the_same() {
+    let script = "import hashlib, sys\nprint('begun', flush=True)\nx = b'x'\n\
+                  for i in range(150000):\n    x = hashlib.sha256(x + str(i).encode()).digest()\n\
+                  sys.stdin.read()\nprint(x.hex())";
+    let run = |molested: bool| {
+        let mut target = Target::start(Command::new("python3").args(["-c", script]));
+        assert_eq!(target.line(), "begun");
+        if molested {
+            let files = Files::default();
+            for _ in 0..20 {
+                leave(&enter(target.pid(), &files));
+            }
+        }
+        target.finish()
+    };
+    assert_eq!(run(true), run(false));
+}
+
+#[test]
+fn who_is_not_to_be_entered_is_refused_with_words_and_unharmed() {
+    let files = Files::default();
+    let refused = |pid| inject::enter(pid, &files.maps(), SIGNAL).expect_err("it is refused");
+    for (how, words) in [
+        ("seccomp", "filtered (seccomp)"),
+        ("handler", "uses signal 62"),
+        ("descriptors", "no room for"),
+        ("memory", "no room for"),
+    ] {
+        let target = Target::begin(&compile("refuses", KINDS[0]), [how]);
+        let before = surroundings(target.pid());
+        let why = refused(target.pid()).to_string();
+        assert!(why.contains(words), "{how}: {why}");
+        assert_eq!(surroundings(target.pid()), before);
+        assert_eq!(target.finish(), "ended\n");
+    }
+
+    let target = Target::begin(&compile("refuses", KINDS[0]), ["nothing"]);
+    let pid = target.pid();
+    // SAFETY: takes over a child of ours, by number.
+    assert_eq!(unsafe { libc::ptrace(libc::PTRACE_SEIZE, pid, 0, 0) }, 0);
+    assert!(matches!(refused(pid), Refused::Traced { .. }));
+    assert!(refused(pid).to_string().contains("traces it"));
+    // SAFETY: as above; it must stop to be let go of.
+    unsafe {
+        assert_eq!(libc::ptrace(libc::PTRACE_INTERRUPT, pid, 0, 0), 0);
+        let mut status = 0;
+        assert_eq!(libc::waitpid(pid, &raw mut status, libc::__WALL), pid);
+        assert_eq!(libc::ptrace(libc::PTRACE_DETACH, pid, 0, 0), 0);
+    }
+    let entered = enter(pid, &files);
+    assert!(matches!(refused(pid), Refused::AlreadyProfiled), "twice");
+    leave(&entered);
+    assert_eq!(target.finish(), "ended\n");
+
+    let gone = Target::begin(&compile("refuses", KINDS[0]), ["nothing"]);
+    let pid = gone.pid();
+    gone.finish();
+    assert!(matches!(refused(pid), Refused::Gone));
+    assert!(matches!(refused(2), Refused::KernelThread), "kthreadd");
+}
+
+#[test]
+fn a_32_bit_program_is_refused() {
+    // Without a compiler for it: one that waits for a signal.
+    let file = folder().join("bits32");
+    fs::write(&file, elf32::waits()).expect("it is ours");
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    fs::set_permissions(&file, mode).expect("it is ours");
+    let target = Target::start(&mut Command::new(&file));
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while process::executable(target.pid()).unwrap().is_none_or(|exe| exe != file) {
+        assert!(Instant::now() < deadline, "it starts");
+    }
+    let why = inject::enter(target.pid(), &Files::default().maps(), SIGNAL).expect_err("it is refused");
+    assert!(matches!(why, Refused::NotX86), "{why}");
+    let status = process::status(target.pid()).unwrap().expect("it lives");
+    assert!(!status.is_over());
+}
+
+#[test]
+fn a_runtime_that_handles_every_signal_keeps_its_handlers() {
+    let target = Target::begin(&compile("refuses", KINDS[0]), ["everything"]);
+    let pid = target.pid();
+    let before = surroundings(pid);
+    let entered = enter(pid, &Files::default());
+    // From somebody else: its own handler's business, and it goes on.
+    for _ in 0..100 {
+        // SAFETY: a signal to a child of ours.
+        assert_eq!(unsafe { libc::kill(pid, SIGNAL as i32) }, 0);
+    }
+    leave(&entered);
+    assert_eq!(surroundings(pid), before);
+    assert_eq!(target.finish(), "ended\n");
+}
+
+#[test]
+fn a_signal_from_somebody_else_does_what_it_did() {
+    use std::os::unix::process::ExitStatusExt;
+    let mut target = Target::begin(&compile("refuses", KINDS[0]), ["nothing"]);
+    let _entered = enter(target.pid(), &Files::default());
+    // SAFETY: a signal to a child of ours.
+    assert_eq!(unsafe { libc::kill(target.pid(), SIGNAL as i32) }, 0);
+    let status = target.child.wait().expect("it is our child");
+    assert_eq!(status.signal(), Some(SIGNAL as i32), "without a handler it ends the process");
+}
+
+#[test]
+fn a_stopped_process_is_not_entered_but_left_and_stays_stopped() {
+    let target = Target::begin(&compile("refuses", KINDS[0]), ["nothing"]);
+    let pid = target.pid();
+    let state = || process::status(pid).unwrap().expect("it lives").state;
+    // SAFETY: a signal to a child of ours.
+    let send = |signal| assert_eq!(unsafe { libc::kill(pid, signal) }, 0);
+    let wait_for = |wanted: char| {
+        let deadline = Instant::now() + Duration::from_secs(10);
+        while state() != wanted {
+            assert!(Instant::now() < deadline, "its state is {} and not {wanted}", state());
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    };
+    let before = surroundings(pid);
+    let files = Files::default();
+    let entered = enter(pid, &files);
+    send(libc::SIGSTOP);
+    wait_for('T');
+    leave(&entered);
+    wait_for('T');
+    assert!(matches!(inject::enter(pid, &files.maps(), SIGNAL), Err(Refused::Stopped)));
+    send(libc::SIGCONT);
+    wait_for('S');
+    assert_eq!(surroundings(pid), before);
+    assert_eq!(target.finish(), "ended\n");
+}
+
+#[test]
+fn a_process_that_has_executed_another_program_is_let_be() {
+    let mut target = Target::start(Command::new("sh").args(["-c", "echo begun; read x; exec cat"]));
+    assert_eq!(target.line(), "begun");
+    let pid = target.pid();
+    let entered = enter(pid, &Files::default());
+    target.say(b'\n');
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while !process::executable(pid).unwrap().is_some_and(|exe| exe.ends_with("cat")) {
+        assert!(Instant::now() < deadline, "it executes");
+    }
+    let before = surroundings(pid);
+    assert_eq!(entered.leave().expect("nothing to do"), Left::Gone);
+    assert_eq!(surroundings(pid), before);
+    target.say(b'x');
+    assert_eq!(target.finish(), "x");
+}
+
+#[test]
+fn a_process_that_is_killed_meanwhile_is_gone_and_nothing_else() {
+    let program = compile("crowd", KINDS[0]);
+    for round in 0..40u64 {
+        let target = Target::begin(&program, ["all", "20", "60000"]);
+        let pid = target.pid();
+        let killer = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_micros(round * 250));
+            // SAFETY: a signal to a child of ours, which is not waited for before this thread has ended.
+            unsafe { libc::kill(pid, libc::SIGKILL) };
+        });
+        let files = Files::default();
+        match inject::enter(pid, &files.maps(), SIGNAL) {
+            Ok(entered) => match entered.leave() {
+                Ok(_) | Err(LeaveError::Unstoppable | LeaveError::Failed { .. }) => {}
+                Err(why) => panic!("round {round}: {why}"),
+            },
+            Err(Refused::Gone | Refused::Unstoppable | Refused::Failed { .. }) => {}
+            Err(why) => panic!("round {round}: {why}"),
+        }
+        killer.join().expect("it only kills");
+    }
+}
+
+#[test]
+fn when_the_profiler_is_killed_its_target_runs_on_and_can_be_entered_again() {
+    let target = Target::begin(&compile("crowd", KINDS[0]), ["all", "50", "3000"]);
+    let pid = target.pid();
+    let mut injector = Target::start(Command::new(env!("CARGO_BIN_EXE_coz-test-enter")).arg(pid.to_string()));
+    assert!(injector.line().starts_with("entered"));
+    injector.child.kill().expect("it is our child");
+    injector.child.wait().expect("it is our child");
+    let files = Files::default();
+    let before = surroundings(pid);
+    assert!(before.0.contains("coz-bpf-control"), "it keeps the mappings");
+    let entered = enter(pid, &files);
+    leave(&entered);
+    assert_eq!(surroundings(pid).0, before.0);
+    assert_eq!(target.finish(), "interrupted 0 wrong 0 alive 1\n");
+}
