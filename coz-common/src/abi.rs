@@ -72,10 +72,33 @@ pub struct Control {
     pub wake_latency_ns: u64,
     /// The process that is the first of the profiled set from its next exec on; 0 = none.
     pub root: u32,
-    /// Explicit padding.
-    pub _pad: u32,
+    /// Which processes join the set by themselves, when they execute a program: one of [`rule`].
+    pub rule: u32,
+    /// The profiler's own process, which never joins.
+    pub ourselves: u32,
+    /// How deep the control group `cgroup` lies; the root is at 0.
+    pub cgroup_level: u32,
+    /// For [`rule::CGROUP`]: the control group's number (version 2).
+    pub cgroup: u64,
+    /// For [`rule::COMM`]: the name, filled up with zeros.
+    pub comm: [u8; COMM_LEN],
     /// To the end of the page.
-    pub _reserved: [u64; 503],
+    pub _reserved: [u64; 499],
+}
+
+/// Length of a process's name, the zero at its end included (`TASK_COMM_LEN`).
+pub const COMM_LEN: usize = 16;
+
+/// Values of [`Control::rule`].
+pub mod rule {
+    /// Nobody but `root` and the descendants of members.
+    pub const NONE: u32 = 0;
+    /// Processes of this name.
+    pub const COMM: u32 = 1;
+    /// Processes in this control group or one below it.
+    pub const CGROUP: u32 = 2;
+    /// Everybody but ourselves.
+    pub const ALL: u32 = 3;
 }
 
 /// What is true of the whole profile, written by the kernel: one page, mapped read-only in the target.
@@ -302,8 +325,10 @@ pub struct Process {
 pub const EVENT_FORK: u32 = 1;
 /// `Event::kind`: a process of the set has executed another program: its mappings are to be read again.
 pub const EVENT_EXEC: u32 = 2;
-/// `Event::kind`: a thread of the set is gone.
+/// `Event::kind`: a process of the set is gone.
 pub const EVENT_EXIT: u32 = 3;
+/// `Event::kind`: a process has left the set alive: it has executed a program with other rights than its own (set-user-ID).
+pub const EVENT_LEFT: u32 = 5;
 
 /// Byte offsets of the kernel's own structs, from its BTF: handed to the programs as a read-only global.
 #[repr(C)]
@@ -341,6 +366,22 @@ pub struct Offsets {
     pub upid_ns: u32,
     /// `pid_namespace.ns.inum`.
     pub pid_namespace_inum: u32,
+    /// `task_struct.__state` (`state` before 5.14).
+    pub task_state: u32,
+    /// `task_struct.flags`.
+    pub task_flags: u32,
+    /// `task_struct.cred`.
+    pub task_cred: u32,
+    /// `cred.uid`.
+    pub cred_uid: u32,
+    /// `cred.euid`.
+    pub cred_euid: u32,
+    /// `cred.gid`.
+    pub cred_gid: u32,
+    /// `cred.egid`.
+    pub cred_egid: u32,
+    /// Explicit padding.
+    pub _pad: u32,
 }
 
 /// Rare things that the kernel tells the controller, through the ring buffer `EVENTS`.
@@ -480,6 +521,10 @@ pub enum Stat {
     FramePointers,
     /// Requests for rows or mappings that found no place.
     WantedLost,
+    /// Threads that ran already when they joined the set.
+    Admitted,
+    /// Processes that could not join: the table of processes was full.
+    ProcessesFull,
 }
 
 impl Stat {
@@ -515,14 +560,17 @@ impl Stat {
         Self::Frames,
         Self::FramePointers,
         Self::WantedLost,
+        Self::Admitted,
+        Self::ProcessesFull,
     ];
 }
 
 /// Number of [`Stat`]s.
-pub const STAT_COUNT: u32 = Stat::WantedLost as u32 + 1;
+pub const STAT_COUNT: u32 = Stat::ProcessesFull as u32 + 1;
 
 const _: () = assert!(size_of::<Control>() == 4096 && align_of::<Control>() == 8);
 const _: () = assert!(offset_of!(Control, threshold_ns) == 24);
+const _: () = assert!(offset_of!(Control, cgroup) == 80 && offset_of!(Control, _reserved) == 104);
 const _: () = assert!(size_of::<Global>() == 4096);
 const _: () = assert!(size_of::<KernelSlot>() == 256);
 const _: () = assert!(size_of::<TargetSlot>() == 64);
@@ -530,7 +578,7 @@ const _: () = assert!(size_of::<CounterSlot>() == 128 && offset_of!(CounterSlot,
 const _: () = assert!(size_of::<LineEntry>() == 8 && size_of::<PageKey>() == 8);
 const _: () = assert!(size_of::<PageSlice>() == 8 && size_of::<PendingKey>() == 16);
 const _: () = assert!(size_of::<LineCount>() == 16 && size_of::<Process>() == 16);
-const _: () = assert!(size_of::<Offsets>() == 64);
+const _: () = assert!(size_of::<Offsets>() == 96);
 const _: () = assert!(size_of::<Event>() == 24 && size_of::<Hello>() == 16 && size_of::<Welcome>() == 16);
 const _: () = assert!(MAX_SLOTS.is_power_of_two() && SLOT_PROBES < MAX_SLOTS);
 

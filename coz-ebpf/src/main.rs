@@ -25,6 +25,8 @@ mod sample;
 #[cfg(target_arch = "bpf")]
 mod sched;
 #[cfg(target_arch = "bpf")]
+mod set;
+#[cfg(target_arch = "bpf")]
 mod signal;
 #[cfg(target_arch = "bpf")]
 mod spin;
@@ -46,7 +48,7 @@ mod entry {
 
     use aya_ebpf::helpers::bpf_get_current_pid_tgid;
 
-    use crate::{interrupts, latency, levels, process, progress, sample, sched, thread};
+    use crate::{interrupts, kernel::Task, latency, levels, process, progress, sample, sched, set, thread};
 
     /// A tick of a CPU's clock.
     #[perf_event]
@@ -98,6 +100,25 @@ mod entry {
     #[btf_tracepoint(function = "sys_exit")]
     pub fn sys_exit(ctx: BtfTracePointContext) -> i32 {
         progress::syscall(ctx.arg(0), ctx.arg(1));
+        0
+    }
+
+    /// What an iterator over all tasks hands over (`struct bpf_iter__task`).
+    #[repr(C)]
+    pub struct EachTask {
+        meta: *const u8,
+        task: Task,
+    }
+
+    /// Every task that runs, one after the other: read by the controller when processes are to join the set.
+    #[unsafe(no_mangle)]
+    #[unsafe(link_section = "iter/task")]
+    pub extern "C" fn admit(ctx: *const EachTask) -> i32 {
+        // SAFETY: the kernel hands over such a struct; after the last task its pointer is null.
+        let task = unsafe { (*ctx).task };
+        if !task.is_null() {
+            set::try_admit(task).unwrap_or_default();
+        }
         0
     }
 

@@ -39,6 +39,14 @@ static OFFSETS: Offsets = Offsets {
     upid_nr: 0,
     upid_ns: 0,
     pid_namespace_inum: 0,
+    task_state: 0,
+    task_flags: 0,
+    task_cred: 0,
+    cred_uid: 0,
+    cred_euid: 0,
+    cred_gid: 0,
+    cred_egid: 0,
+    _pad: 0,
 };
 
 /// 1: a sample counts for every line in scope of its call chain; 0: for the innermost. Set at load.

@@ -3,14 +3,14 @@
 use aya_ebpf::helpers::{bpf_get_current_pid_tgid, bpf_ktime_get_ns};
 use aya_log_ebpf::{info, warn};
 use coz_common::{
-    abi::{EVENT_EXEC, EVENT_EXIT, EVENT_FORK, Event, Stat, flags},
+    abi::{EVENT_EXEC, EVENT_EXIT, EVENT_FORK, EVENT_LEFT, Event, Process, Stat, flags},
     clock,
 };
 
 use crate::{
     kernel::{Task, read},
     maps::{EVENTS, PROCESSES, control, count, offsets},
-    thread,
+    set, thread,
 };
 
 #[inline(always)]
@@ -59,7 +59,9 @@ pub fn try_fork(child: Task) -> Option<()> {
     if child_tgid != tgid {
         if let Some(process) = PROCESSES.get_ptr(tgid) {
             // SAFETY: a pointer into the map, copied by the kernel.
-            let _ = PROCESSES.insert(child_tgid, unsafe { &*process }, 0);
+            if PROCESSES.insert(child_tgid, unsafe { &*process }, 0).is_err() {
+                count(Stat::ProcessesFull, 1);
+            }
         }
         tell(EVENT_FORK, child_tgid, child_tid, tgid);
     }
@@ -67,14 +69,20 @@ pub fn try_fork(child: Task) -> Option<()> {
 }
 
 /// The current process has executed another program: no handler of ours is there, and its code is elsewhere.
-/// The first exec of the root process is where the profiled set begins. An exec in another thread than the first takes over the first one's id.
+/// The first exec of the root process is where the profiled set begins; others join at an exec by a rule. An exec in another
+/// thread than the first takes over the first one's id. A program with other rights than its caller's leaves the set: nothing of ours
+/// gets into it.
 #[inline(always)]
 pub fn try_exec(task: Task, old_tid: u32) -> Option<()> {
     let (tgid, tid) = current();
     let Some(mut thread) = thread::index_of(old_tid).and_then(thread::at) else {
-        if control()?.root == tgid {
+        let control = control()?;
+        if (control.root == tgid || set::joins(control, tgid)) && !set::has_other_rights(task) {
             let joined = thread::join(task, tid, tgid)?;
             joined.slot.on_cpu_since = now();
+            if PROCESSES.insert(tgid, &Process::default(), 0).is_err() {
+                count(Stat::ProcessesFull, 1);
+            }
             tell(EVENT_EXEC, tgid, tid, old_tid);
         }
         return Some(());
@@ -82,6 +90,12 @@ pub fn try_exec(task: Task, old_tid: u32) -> Option<()> {
     let experiment = thread::experiment()?;
     let required = thread.catch_up(&experiment, now());
     thread.charge(&experiment, required);
+    if set::has_other_rights(task) {
+        thread::leave(old_tid, &mut thread);
+        let _ = PROCESSES.remove(tgid);
+        tell(EVENT_LEFT, tgid, tid, old_tid);
+        return Some(());
+    }
     if old_tid != tid {
         // The slot's key is the thread's id: it moves. The clock goes with it.
         let (local, credit, since) = (thread.slot.local, thread.slot.credit, thread.slot.on_cpu_since);

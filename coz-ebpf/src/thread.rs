@@ -194,10 +194,38 @@ fn key_of(task: Task) -> Option<u64> {
     Some(abi::slot_key(read(namespace, at.pid_namespace_inum)?, nr))
 }
 
-/// Makes a slot for a task that joins the set. `None`: no place (counted).
+/// A thread's word in `TIDS` while its slot is being made: no index.
+const TAKEN: u32 = u32::MAX;
+
+/// Makes a slot for a task that joins the set. `None`: no place (counted), or it is just joining elsewhere.
 #[inline(always)]
 pub fn join(task: Task, tid: u32, tgid: u32) -> Option<Thread> {
+    let (index, thread) = claim(task, tid, tgid)?;
+    publish(tid, index);
+    Some(thread)
+}
+
+/// The first half of [`join`]: the slot is made, and nobody sees it yet. A thread can join from two sides at once, when it is
+/// born while those that run already are admitted: it gets one slot.
+#[inline(always)]
+pub fn claim(task: Task, tid: u32, tgid: u32) -> Option<(u32, Thread)> {
     let key = key_of(task)?;
+    let word = TIDS.get_ptr_mut(tid)?;
+    // SAFETY: a word of a map, claimed by compare-and-exchange.
+    let (before, ours) = unsafe {
+        atomic_cxchg::<u32, { AtomicOrdering::SeqCst }, { AtomicOrdering::SeqCst }>(word, 0, TAKEN)
+    };
+    if !ours {
+        let index = before.wrapping_sub(1);
+        // `None`: it is joining just now.
+        let known = at(index)?;
+        if known.slot.key == key {
+            known.slot.reset(tid, tgid, known.target);
+            return Some((index, known));
+        }
+        // What a dead thread has left whose last switch was not seen. SAFETY: as in `leave`.
+        unsafe { core::ptr::write_volatile(&raw mut known.slot.key, 0) };
+    }
     for probe in 0..SLOT_PROBES {
         let index = abi::slot_place(key, probe);
         let Some(thread) = at(index) else { continue };
@@ -209,19 +237,24 @@ pub fn join(task: Task, tid: u32, tgid: u32) -> Option<Thread> {
                 key,
             )
         };
-        if !claimed {
-            continue;
+        if claimed {
+            thread.slot.reset(tid, tgid, thread.target);
+            return Some((index, thread));
         }
-        thread.slot.reset(tid, tgid, thread.target);
-        if TIDS.set(tid, index + 1, 0).is_err() {
-            // SAFETY: the slot is ours.
-            unsafe { core::ptr::write_volatile(&raw mut thread.slot.key, 0) };
-            break;
-        }
-        return Some(thread);
     }
+    // SAFETY: a word of a map, ours until now.
+    unsafe { core::ptr::write_volatile(word, 0) };
     count(Stat::SlotsFull, 1);
     None
+}
+
+/// The second half: from now on the thread's events are seen.
+#[inline(always)]
+pub fn publish(tid: u32, index: u32) {
+    if let Some(word) = TIDS.get_ptr_mut(tid) {
+        // SAFETY: a word of a map, ours until now.
+        unsafe { core::ptr::write_volatile(word, index + 1) };
+    }
 }
 
 /// Frees the slot of a thread that leaves the set.

@@ -24,11 +24,11 @@ fn main() -> ExitCode {
 }
 
 fn carry_out(command: Command) -> anyhow::Result<u8> {
-    if !matches!(command, Command::Run(_)) {
+    if !matches!(command, Command::Run(_) | Command::Attach(_)) {
         die_of_closed_pipes();
     }
     match command {
-        Command::Run(config) => controller::run(*config),
+        Command::Run(config) | Command::Attach(config) => controller::run(*config),
         Command::Report(config) => commands::report(&config).and_then(|text| print(&text, 0)),
         Command::View(config) => {
             let options = commands::page();
@@ -48,7 +48,7 @@ fn print(text: &str, code: u8) -> anyhow::Result<u8> {
     Ok(code)
 }
 
-/// So that `coz-bpf report | head` ends as any other program does. Not for `run`: a closed standard error must not
+/// So that `coz-bpf report | head` ends as any other program does. Not for `run` and `attach`: a closed standard error must not
 /// end a profile.
 fn die_of_closed_pipes() {
     // SAFETY: the default action is no code of ours, and no other thread runs yet.

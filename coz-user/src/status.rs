@@ -15,6 +15,8 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle, TermLike};
 pub struct Status {
     /// Since the target was released.
     pub elapsed: Nanos,
+    /// The programs that were attached to.
+    pub attached: Option<String>,
     /// Experiments that count.
     pub experiments: u64,
     /// Visits per second of the busiest progress point; `None` while there is no point.
@@ -101,6 +103,9 @@ impl Drop for StatusLine {
 pub fn render(status: &Status) -> String {
     let seconds = status.elapsed.0 / 1_000_000_000;
     let mut text = format!("coz-bpf {}:{:02}", seconds / 60, seconds % 60);
+    if let Some(attached) = &status.attached {
+        let _ = write!(text, "  {attached}");
+    }
     if let Some(note) = &status.note {
         let _ = write!(text, "  {note}");
     }
@@ -210,6 +215,7 @@ mod tests {
     fn full() -> Status {
         Status {
             elapsed: Nanos(83_400_000_000),
+            attached: None,
             experiments: 120,
             visits_per_second: Some(1234.0),
             best: Some(Best { location: "/src/app/queue.rs:42".into(), effect: 0.314 }),
@@ -220,6 +226,12 @@ mod tests {
     #[test]
     fn it_says_elapsed_experiments_rate_and_best_line() {
         assert_eq!(render(&full()), "coz-bpf 1:23  120 experiments  1234 visits/s  best +31 % queue.rs:42");
+    }
+
+    #[test]
+    fn it_says_what_was_attached_to() {
+        let attached = Status { attached: Some("process 12 (redis-server)".into()), ..Status::default() };
+        assert_eq!(render(&attached), "coz-bpf 0:00  process 12 (redis-server)");
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 use super::config::{Color, Granularity, Sort};
-use super::validate::{parse_percent, parse_points, parse_seconds};
+use super::validate::{parse_overhead, parse_percent, parse_points, parse_seconds};
 
 const EXIT_CODES: &str = "\
 Exit codes of `run`: the program's own; 128+N if it died by signal N; 125 if coz-bpf failed, \
@@ -24,6 +24,16 @@ A progress point is [NAME=][BINARY@]WHERE. WHERE is SYMBOL, SYMBOL+OFFSET, FILE:
 SYMBOL%return, usdt:PROVIDER:NAME, syscall:NAME or sampled:FILE:LINE. `coz-bpf points PROGRAM` lists candidates.
 
 The program runs as the user who called sudo; its input, output and exit code are its own.";
+
+const ATTACH_EXAMPLES: &str = "\
+Examples:
+  sudo coz-bpf attach -p $(pidof server) -P handle_request -d 60
+  sudo coz-bpf attach --comm nginx -P syscall:sendfile     all of them, those that are started later too
+  sudo coz-bpf attach --cgroup system.slice/app.service -P handle_request
+  sudo coz-bpf attach -a -d 10                             where the whole machine spends its time
+
+Ctrl-C ends the profile only; the programs run on as they were before. So do they when this is killed.
+Exit codes: 0 when a profile was made, 125 if coz-bpf failed, 2 for wrong usage.";
 
 const POINTS_EXAMPLES: &str = "\
 Examples:
@@ -61,6 +71,7 @@ pub(super) enum CommandArgs {
     #[command(after_help = RUN_EXAMPLES, override_usage = "coz-bpf run [OPTIONS] [--] PROGRAM [ARGS]...")]
     Run(RunArgs),
     /// Profile programs that run already
+    #[command(after_help = ATTACH_EXAMPLES, override_usage = "coz-bpf attach [OPTIONS] <-p PID | --cgroup PATH | --comm NAME | -a>")]
     Attach(AttachArgs),
     /// Print or convert a profile
     Report(ReportArgs),
@@ -97,13 +108,13 @@ pub(super) struct AttachArgs {
 #[derive(Debug, Args)]
 #[group(required = true, multiple = false)]
 pub(super) struct Whom {
-    /// These processes and all that they start
-    #[arg(short, long, value_name = "PID", value_delimiter = ',')]
+    /// These processes, and all that they have started or will
+    #[arg(short, long, value_name = "PID", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..))]
     pub pid: Vec<u32>,
-    /// Every process of a control group
+    /// Every process of a control group and those below it, by its folder or its name (as in /proc/PID/cgroup)
     #[arg(long, value_name = "PATH")]
     pub cgroup: Option<PathBuf>,
-    /// Every process of this name
+    /// Every process of this name (as in /proc/PID/comm), those that are started later too
     #[arg(long, value_name = "NAME")]
     pub comm: Option<String>,
     /// Every process on the machine
@@ -136,7 +147,7 @@ pub(super) struct MeasureArgs {
     #[command(flatten)]
     pub view: ViewArgs,
 
-    /// Stop experimenting after so many seconds; the program runs on, undelayed
+    /// Stop experimenting after so many seconds; the program runs on, undelayed (attach: the end of the profile)
     #[arg(short, long, value_name = "SECS", value_parser = parse_seconds, help_heading = "Experiments")]
     pub duration: Option<coz_common::units::Nanos>,
     /// Stop experimenting when the first line's effect at 50 % is known to within so many percentage points; the program runs on, undelayed
@@ -160,8 +171,8 @@ pub(super) struct MeasureArgs {
     /// Make the same random choices again
     #[arg(long, value_name = "N", help_heading = "Experiments")]
     pub seed: Option<u64>,
-    /// Back off when delays and load take more than this share of the time, in percent
-    #[arg(long, value_name = "PCT", help_heading = "Experiments")]
+    /// Back off when delays and our own load take more than this share of the time, in percent (attach: 20; run: no limit)
+    #[arg(long, value_name = "PCT", value_parser = parse_overhead, help_heading = "Experiments")]
     pub max_overhead: Option<f64>,
 
     /// Samples per second of CPU time (default: chosen from what a sample costs on this machine)

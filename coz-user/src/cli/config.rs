@@ -11,6 +11,8 @@ use coz_common::units::{Nanos, Speedup};
 pub enum Command {
     /// `coz-bpf run`
     Run(Box<RunConfig>),
+    /// `coz-bpf attach`
+    Attach(Box<RunConfig>),
     /// `coz-bpf report`
     Report(ReportConfig),
     /// `coz-bpf view`
@@ -23,13 +25,40 @@ pub enum Command {
     Doctor(DoctorConfig),
 }
 
-/// What is run and how it is profiled.
+/// What is profiled.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Subject {
+    /// A program, to be run.
+    Program {
+        /// The program and its arguments, at least one word.
+        words: Vec<OsString>,
+        /// Run it as this user; `None`: as the one who called sudo.
+        user: Option<String>,
+    },
+    /// Programs that run already.
+    Running(Whom),
+}
+
+/// Which of the programs that run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Whom {
+    /// These processes and all that they have started or will, at least one, each once.
+    Pids(Vec<u32>),
+    /// Every process of this name, and all that they start.
+    Comm(String),
+    /// Every process of this control group and those below it, and all that they start.
+    Cgroup(PathBuf),
+    /// Everything but ourselves and the kernel's threads.
+    All,
+}
+
+/// What is profiled, and how.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunConfig {
-    /// The program and its arguments, at least one word.
-    pub program: Vec<OsString>,
-    /// Run it as this user; `None`: as the one who called sudo.
-    pub user: Option<String>,
+    /// What.
+    pub subject: Subject,
+    /// Back off when delays and our own load take more than this part of the time, above 0; `None`: never.
+    pub max_overhead: Option<f64>,
     /// Specs of the throughput points, as typed.
     pub progress: Vec<String>,
     /// Latency points, as typed.

@@ -6,11 +6,16 @@ use clap::{ArgMatches, Command};
 use super::exit::Exit;
 
 /// Whole commands.
-const COMMANDS: [&str; 2] = ["attach", "diff"];
+const COMMANDS: [&str; 1] = ["diff"];
 
 /// Options: the command, the argument's name in [`super::args`], what the user calls it.
-const OPTIONS: [(&str, &str, &str); 3] =
-    [("run", "runs", "--runs"), ("run", "max_overhead", "--max-overhead"), ("report", "folded", "--folded")];
+const OPTIONS: [(&str, &str, &str); 4] = [
+    ("run", "runs", "--runs"),
+    // Nobody can run again what runs already, and it has neither beginning nor end.
+    ("attach", "runs", "--runs"),
+    ("attach", "end_to_end", "--end-to-end"),
+    ("report", "folded", "--folded"),
+];
 
 /// The same parser, with all of these left out of its help.
 pub(super) fn hidden(mut cli: Command) -> Command {

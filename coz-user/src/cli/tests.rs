@@ -13,6 +13,20 @@ fn run(words: &[&str]) -> RunConfig {
     }
 }
 
+fn attach(words: &[&str]) -> RunConfig {
+    match parsed(&[&["attach"], words].concat()) {
+        Ok(Command::Attach(config)) => *config,
+        other => panic!("{words:?}: {other:?}"),
+    }
+}
+
+fn program(config: &RunConfig) -> &[std::ffi::OsString] {
+    match &config.subject {
+        Subject::Program { words, .. } => words,
+        other => panic!("{other:?}"),
+    }
+}
+
 /// The exit code and text of a command line that is refused.
 fn refused(words: &[&str]) -> (i32, String) {
     match parsed(words) {
@@ -30,7 +44,7 @@ fn the_parser_is_sound() {
 #[test]
 fn defaults_are_those_of_the_contract() {
     let c = run(&["./app"]);
-    assert_eq!(c.program, ["./app"]);
+    assert_eq!((program(&c), c.max_overhead), (&["./app".into()][..], None));
     assert_eq!(c.output.to_str(), Some("profile.jsonl"));
     assert_eq!((c.view.min_visits, c.view.min_speedups, c.view.all, c.view.sort), (5, 5, false, Sort::Slope));
     assert_eq!(
@@ -47,15 +61,15 @@ fn the_programs_words_are_its_own() {
         let words = [separator, &["prog", "-o", "x", "--", "---", "--help", "-P", "", "a b"]].concat();
         let c = run(&words);
         assert_eq!(
-            c.program,
+            program(&c),
             ["prog", "-o", "x", "--", "---", "--help", "-P", "", "a b"],
             "after {separator:?}"
         );
         assert_eq!(c.output.to_str(), Some("profile.jsonl"));
         assert!(c.progress.is_empty());
     }
-    assert_eq!(run(&["--", "-prog", "-x"]).program, ["-prog", "-x"]);
-    assert_eq!(run(&["---", "-prog", "-x"]).program, ["-prog", "-x"]);
+    assert_eq!(program(&run(&["--", "-prog", "-x"])), ["-prog", "-x"]);
+    assert_eq!(program(&run(&["---", "-prog", "-x"])), ["-prog", "-x"]);
     assert_eq!(run(&["-qo", "out", "---", "prog"]).output.to_str(), Some("out"));
 }
 
@@ -64,7 +78,7 @@ fn a_program_need_not_be_utf8() {
     use std::os::unix::ffi::OsStrExt;
     let name = std::ffi::OsStr::from_bytes(b"\xff\xfe");
     let words = ["coz-bpf".as_ref(), "run".as_ref(), name, name];
-    assert!(matches!(parse(words), Ok(Command::Run(c)) if c.program == [name, name]));
+    assert!(matches!(parse(words), Ok(Command::Run(c)) if program(&c) == [name, name]));
 }
 
 #[test]
@@ -206,21 +220,47 @@ fn wrong_usage_is_2_and_help_is_0() {
         assert_eq!(refused(fine).0, 0, "{fine:?}");
     }
     let help = refused(&["run", "--help"]).1;
-    assert!(
-        help.contains("--progress") && !help.contains("--max-overhead"),
-        "help shows what there is: {help}"
-    );
+    assert!(help.contains("--progress") && !help.contains("--runs"), "help shows what there is: {help}");
+}
+
+#[test]
+fn who_is_attached_to() {
+    let whom = |words: &[&str]| match attach(words).subject {
+        Subject::Running(whom) => whom,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(whom(&["-p", "7,3", "-p", "7", "-P", "f"]), Whom::Pids(vec![3, 7]));
+    assert_eq!(whom(&["--comm", "nginx"]), Whom::Comm("nginx".into()));
+    assert_eq!(whom(&["--cgroup", "a.slice/b"]), Whom::Cgroup("a.slice/b".into()));
+    assert_eq!(whom(&["-a"]), Whom::All);
+    for wrong in [
+        &["-p", "0"][..],
+        &["-p", "x"],
+        &["-p", "1", "-a"],
+        &["--comm", ""],
+        &["--comm", "a/b"],
+        &["-p", "1", "prog"],
+    ] {
+        assert_eq!(refused(&[&["attach"], wrong].concat()).0, 2, "{wrong:?}");
+    }
+}
+
+#[test]
+fn others_programs_are_not_slowed_down_by_more_than_a_fifth_unless_asked_for() {
+    assert_eq!(attach(&["-a"]).max_overhead, Some(0.2));
+    assert_eq!(attach(&["-a", "--max-overhead", "5"]).max_overhead, Some(0.05));
+    assert_eq!(run(&["--max-overhead=50", "p"]).max_overhead, Some(0.5));
+    for bad in ["0", "-1", "x", "101"] {
+        assert_eq!(refused(&["run", &format!("--max-overhead={bad}"), "p"]).0, 2, "{bad}");
+    }
 }
 
 #[test]
 fn what_is_not_built_says_so() {
     for words in [
-        &["attach", "-p", "1,2"][..],
-        &["attach", "--comm", "x", "-P", "f"],
-        &["attach", "-a"],
-        &["diff", "a", "b"],
+        &["diff", "a", "b"][..],
+        &["attach", "-a", "--end-to-end"],
         &["report", "--folded", "x"],
-        &["run", "--max-overhead", "5", "p"],
         &["run", "--end-to-end", "--runs", "3", "p"],
     ] {
         let (code, text) = refused(words);

@@ -2,10 +2,10 @@
 
 use coz_common::units::{Nanos, Speedup};
 
-use super::args::{Cli, CommandArgs, MeasureArgs, RunArgs, TalkArgs, ViewArgs};
+use super::args::{self, Cli, CommandArgs, MeasureArgs, TalkArgs, ViewArgs};
 use super::config::{
-    Command, DoctorConfig, Fixed, Granularity, PointsConfig, ReportConfig, RunConfig, Talk, View, ViewConfig,
-    WatchConfig,
+    Command, DoctorConfig, Fixed, Granularity, PointsConfig, ReportConfig, RunConfig, Subject, Talk, View,
+    ViewConfig, WatchConfig, Whom,
 };
 use super::exit::Exit;
 
@@ -15,7 +15,14 @@ use super::exit::Exit;
 pub(super) fn command(cli: Cli) -> Result<Command, Exit> {
     let talk = talk(&cli.talk);
     Ok(match cli.command {
-        CommandArgs::Run(args) => Command::Run(Box::new(run(args, talk)?)),
+        CommandArgs::Run(args) => {
+            let subject = Subject::Program { words: args.program, user: args.user };
+            Command::Run(Box::new(profile(subject, args.measure, None, talk)?))
+        }
+        CommandArgs::Attach(args) => {
+            let subject = Subject::Running(whom(args.whom)?);
+            Command::Attach(Box::new(profile(subject, args.measure, Some(ATTACH_OVERHEAD), talk)?))
+        }
         CommandArgs::Report(args) => Command::Report(ReportConfig {
             file: args.file,
             json: args.json,
@@ -47,14 +54,32 @@ pub(super) fn command(cli: Cli) -> Result<Command, Exit> {
             }),
         },
         CommandArgs::Doctor(args) => Command::Doctor(DoctorConfig { program: args.program, talk }),
-        CommandArgs::Attach(_) | CommandArgs::Diff(_) => {
+        CommandArgs::Diff(_) => {
             return Err(Exit::usage("this command is not in this version yet"));
         }
     })
 }
 
-fn run(args: RunArgs, talk: Talk) -> Result<RunConfig, Exit> {
-    let RunArgs { measure: m, user, program } = args;
+/// Part of the time that delays and load may take of programs that others use meanwhile.
+const ATTACH_OVERHEAD: f64 = 0.2;
+
+fn whom(args: args::Whom) -> Result<Whom, Exit> {
+    let args::Whom { mut pid, cgroup, comm, all_processes: _ } = args;
+    pid.sort_unstable();
+    pid.dedup();
+    Ok(match (comm, cgroup) {
+        _ if !pid.is_empty() => Whom::Pids(pid),
+        (Some(name), _) if name.is_empty() || name.contains('/') => {
+            return Err(Exit::usage(format!("--comm {name}: a process's name, without a folder, is needed"))
+                .hint("`ps -e -o pid,comm` shows them"));
+        }
+        (Some(name), _) => Whom::Comm(name),
+        (None, Some(path)) => Whom::Cgroup(path),
+        (None, None) => Whom::All,
+    })
+}
+
+fn profile(subject: Subject, m: MeasureArgs, overhead: Option<f64>, talk: Talk) -> Result<RunConfig, Exit> {
     let fixed = fixed(&m)?;
     if m.end_to_end && !(m.progress.is_empty() && m.latency.is_empty()) {
         return Err(Exit::usage(
@@ -76,8 +101,8 @@ fn run(args: RunArgs, talk: Talk) -> Result<RunConfig, Exit> {
     // Whoever chooses what is tried has decided what is worth showing.
     let chosen = fixed.is_some() || m.fixed_speedup.is_some() || m.speedups.is_some();
     Ok(RunConfig {
-        program,
-        user,
+        subject,
+        max_overhead: m.max_overhead.or(overhead),
         progress: m.progress,
         latency: m.latency,
         end_to_end: m.end_to_end,
@@ -148,6 +173,15 @@ pub(super) fn parse_percent(text: &str) -> Result<Speedup, String> {
         // In range by now, and rounded: the conversion is exact.
         .and_then(|percent| Speedup::from_permille((percent * 10.0).round() as u32))
         .ok_or_else(|| "a percentage from 0 to 100 is needed".to_owned())
+}
+
+/// A share of the time in percent, as a fraction.
+pub(super) fn parse_overhead(text: &str) -> Result<f64, String> {
+    text.parse::<f64>()
+        .ok()
+        .filter(|percent| *percent > 0.0 && *percent <= 100.0)
+        .map(|percent| percent / 100.0)
+        .ok_or_else(|| "a percentage above 0, up to 100, is needed".to_owned())
 }
 
 /// Percentage points, fractions allowed.

@@ -21,7 +21,10 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use super::jits::{Jit, Jits};
 use crate::{
     symbols::{ANONYMOUS, Granularity, Lines, Mapping, Module, Scope},
-    target::{process::CodeMapping, vdso},
+    target::{
+        process::{self, CodeMapping},
+        vdso,
+    },
 };
 
 /// A page of code whose lines are known now.
@@ -114,7 +117,7 @@ impl Attribution {
         self.modules.get((number as usize).checked_sub(1)?).map(|known| &known.module)
     }
 
-    /// The main program: its sources are the default scope.
+    /// The main program, which is reached under this path: its sources are the default scope.
     ///
     /// # Errors
     /// Where the file can not be read as an ELF program.
@@ -150,7 +153,8 @@ impl Attribution {
             let Some(bias) = known.module.load_bias(&[place]) else { continue };
             // What is a library here can be the main program of a later exec.
             let is_main = main == Some(mapping.path.as_path());
-            let in_scope = !mapping.deleted && self.scope.binary(&mapping.path, is_main);
+            // A program goes on running when its file is replaced; of anything else that was removed there is nothing to change.
+            let in_scope = (is_main || !mapping.deleted) && self.scope.binary(&mapping.path, is_main);
             known.in_scope |= in_scope;
             let scope = u32::from(in_scope);
             ranges.push(Range { start: mapping.start, end: mapping.end, bias, module, scope });
@@ -176,10 +180,8 @@ impl Attribution {
             vdso::file()
                 .ok()
                 .and_then(|file| open(&PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()))))
-        } else if mapping.deleted {
-            open(&PathBuf::from(format!("/proc/{pid}/map_files/{:x}-{:x}", mapping.start, mapping.end)))
         } else {
-            open(&mapping.path)
+            open(&process::reachable(pid, mapping))
         };
         let number = module.map(|module| self.add(Arc::new(module), stamp));
         self.by_file.insert(file, number);

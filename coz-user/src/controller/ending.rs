@@ -12,6 +12,7 @@ use super::{
     family,
     health::{Facts, MachineTime, health},
     session::Session,
+    subject::{End, Subject},
 };
 use crate::{
     commands,
@@ -25,10 +26,19 @@ use crate::{
 const PATIENCE: Duration = Duration::from_secs(2);
 
 impl Session {
-    /// The program has ended: writes what there is to write, prints the report; our exit code.
-    pub(super) fn finish(mut self, status: ExitStatus) -> u8 {
-        self.tell(Event::TargetExited);
+    /// The profile has ended: writes what there is to write, prints the report; our exit code.
+    pub(super) fn finish(mut self, end: End) -> u8 {
+        self.tell(match end {
+            End::Program(_) | End::Empty => Event::TargetExited,
+            End::Over | End::Interrupted | End::Harm(_) => Event::Interrupted,
+        });
         self.ready.kernel.end();
+        if self.subject.is_attached() {
+            self.detach();
+        }
+        if let End::Harm(_) = end {
+            self.ready.notices.push(end.to_string());
+        }
         self.look_up();
         self.drain_pages();
         self.kernel_events();
@@ -40,14 +50,18 @@ impl Session {
             self.trouble = Some(error);
         }
         self.check_file();
-        if let ExitStatus::Signal { .. } = status {
-            self.voice.mention(&format!("the program ended: {status}"));
+        match &end {
+            End::Program(ExitStatus::Code(_)) | End::Over => {}
+            End::Harm(_) => {
+                self.voice.complain(&end.to_string());
+            }
+            _ => self.voice.mention(&end.to_string()),
         }
         if let Some(page) = self.page.take() {
             page.finish();
         }
         self.print_report();
-        status.exit_code()
+        end.exit_code()
     }
 
     fn drain_pages(&mut self) {
@@ -76,6 +90,8 @@ impl Session {
             startup: self.startup,
             sample_cost: self.ready.sample_cost,
             steal_share: MachineTime::read().stolen_since(self.machine_time),
+            busy: MachineTime::read().busy_since(self.machine_time),
+            held_back: self.machine.held_back(),
             quota: self.quotas.since(),
             threads: self.debts.worst(),
             enough: self.spending.met().map(|met| met.since(self.released)),
@@ -112,8 +128,9 @@ impl Session {
         for module in self.ready.attribution.modules() {
             all.extend(module.advice().filter(|_| Some(module.path()) == main || !samples.is_empty()));
         }
-        let left = self.family.left_by(self.running.pid() as u32);
-        all.extend(family::left_behind(&left));
+        if let Subject::Launched(running) = &self.subject {
+            all.extend(family::left_behind(&self.family.left_by(running.pid() as u32)));
+        }
         all.extend(self.candidates(samples));
         let mut notices: Vec<String> = Vec::new();
         for notice in all {
@@ -165,11 +182,12 @@ impl Session {
     }
 
     fn print_report(self) {
-        let Self { config, mut ready, voice, recorder, .. } = self;
+        let Self { config, mut ready, voice, recorder, detaching, .. } = self;
         // First of all what of the program runs on is let go: to compute the report takes a moment, and so does the kernel
         // meanwhile.
         let _detaching = ready.kernel.detach_points();
         drop(ready);
+        let _before = detaching;
         if config.talk.quiet {
             return;
         }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use coz_common::abi::{EVENT_EXEC, EVENT_EXIT, EVENT_FORK, Event};
+use coz_common::abi::{EVENT_EXEC, EVENT_EXIT, EVENT_FORK, EVENT_LEFT, Event};
 
 use crate::target::process;
 
@@ -20,9 +20,26 @@ impl Family {
     pub fn heard(&mut self, event: &Event) {
         match event.kind {
             EVENT_FORK | EVENT_EXEC => drop(self.alive.insert(event.tgid)),
-            EVENT_EXIT => drop(self.alive.remove(&event.tgid)),
+            EVENT_EXIT | EVENT_LEFT => drop(self.alive.remove(&event.tgid)),
             _ => {}
         }
+    }
+
+    /// A process that ran already has joined; whether it is new.
+    pub fn joined(&mut self, pid: u32) -> bool {
+        self.alive.insert(pid)
+    }
+
+    /// Those of whose end nobody has told, which happens when it comes while they join: they are forgotten.
+    pub fn bury(&mut self) -> Vec<u32> {
+        let is_gone = |pid: &u32| {
+            process::status(*pid as i32)
+                .ok()
+                .is_some_and(|status| status.is_none_or(|status| status.is_over()))
+        };
+        let gone: Vec<u32> = self.alive.iter().copied().filter(is_gone).collect();
+        self.alive.retain(|pid| !gone.contains(pid));
+        gone
     }
 
     /// Those that are alive, in the order of their ids.

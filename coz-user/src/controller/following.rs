@@ -2,16 +2,12 @@
 
 use anyhow::Result;
 use coz_common::{
-    abi::{EVENT_EXEC, EVENT_EXIT, Event as KernelEvent, PageKey, Process},
+    abi::{EVENT_EXEC, EVENT_EXIT, EVENT_FORK, EVENT_LEFT, Event as KernelEvent, PageKey, Process},
     unwind::{EVENT_WANTED, Range, Wanted},
 };
 
 use super::{
-    attribution::ResolvedPage,
-    fixed,
-    registrar::Registered,
-    session::Session,
-    setup::{self, Ready},
+    attribution::ResolvedPage, fixed, members, registrar::Registered, session::Session, setup::Ready,
     unwinding::Rows,
 };
 use crate::{experiment::machine::Event, kernel::control::now, target::process};
@@ -30,13 +26,13 @@ impl Session {
     }
 
     /// Tells the kernel where a process's code is, and what else has become known of it. Whether that is news.
-    fn describe(&mut self, pid: u32, change: impl FnOnce(&mut Process)) -> bool {
+    pub(super) fn describe(&mut self, pid: u32, change: impl FnOnce(&mut Process)) -> bool {
         let Ok(Some(mappings)) = process::code_mappings(pid as i32) else { return false };
         // It has ended.
         if mappings.is_empty() {
             return false;
         }
-        let main = setup::executable(pid);
+        let main = members::executable(pid);
         let (ranges, left_out) = self.ready.attribution.ranges(pid, &mappings, main.as_deref());
         if left_out > 0 {
             self.ready.notices.push(format!(
@@ -125,13 +121,25 @@ impl Session {
         for event in news {
             self.family.heard(&event);
             match event.kind {
+                EVENT_FORK => self.forked(event.tgid, event.other),
                 // A handler that has registered since the exec stays.
                 EVENT_EXEC => {
+                    self.executed(event.tgid);
                     self.ready.attribution.ended(event.tgid);
                     self.describe(event.tgid, |_| {});
                     self.spaces.looked_at(event.tgid, true, now());
                 }
-                EVENT_EXIT => {
+                EVENT_EXIT | EVENT_LEFT => {
+                    if event.kind == EVENT_LEFT {
+                        self.ready.notices.push(format!(
+                            "process {} left the profile: it executed a program with other rights (set-user-ID), into which \
+                             nobody may reach",
+                            event.tgid
+                        ));
+                    }
+                    if let Some(guests) = &mut self.ready.guests {
+                        guests.ended(event.tgid);
+                    }
                     self.ready.attribution.ended(event.tgid);
                     self.ready.kernel.forget_process(event.tgid);
                     let open = self.spaces.ended(event.tgid);
@@ -186,7 +194,13 @@ impl Session {
         {
             self.tell(Event::FixedLine(line));
         }
-        if self.can_delay && !self.table_ready && page.entries.iter().any(|entry| entry.line != 0) {
+        self.has_lines |= page.entries.iter().any(|entry| entry.line != 0);
+        self.open_table();
+    }
+
+    /// Experiments make sense when there are lines, and somebody who can be delayed.
+    pub(super) fn open_table(&mut self) {
+        if self.can_delay && self.has_lines && !self.table_ready {
             self.table_ready = true;
             self.tell(Event::TableReady);
         }

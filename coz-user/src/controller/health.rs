@@ -13,6 +13,7 @@ use crate::{
 pub struct MachineTime {
     total: u64,
     stolen: u64,
+    busy: u64,
 }
 
 impl MachineTime {
@@ -30,7 +31,9 @@ impl MachineTime {
             .map(|rest| rest.split_whitespace().filter_map(|word| word.parse().ok()).collect())
             .unwrap_or_default();
         // user nice system idle iowait irq softirq steal; guest time is in user already (proc(5)).
-        Self { total: ticks.iter().take(8).sum(), stolen: ticks.get(7).copied().unwrap_or(0) }
+        let tick = |index: usize| ticks.get(index).copied().unwrap_or(0);
+        let busy = [0, 1, 2, 5, 6].into_iter().map(tick).sum();
+        Self { total: ticks.iter().take(8).sum(), stolen: tick(7), busy }
     }
 
     /// Share of the CPUs' time since `before` that the hypervisor took.
@@ -38,6 +41,16 @@ impl MachineTime {
     pub fn stolen_since(self, before: Self) -> f64 {
         let total = self.total.saturating_sub(before.total);
         if total == 0 { 0.0 } else { self.stolen.saturating_sub(before.stolen) as f64 / total as f64 }
+    }
+}
+
+impl MachineTime {
+    /// CPU time that was used by anybody since `before`.
+    #[must_use]
+    pub fn busy_since(self, before: Self) -> Nanos {
+        // `USER_HZ`: the same on every x86-64 kernel.
+        const TICK: u64 = 10_000_000;
+        Nanos(self.busy.saturating_sub(before.busy).saturating_mul(TICK))
     }
 }
 
@@ -58,6 +71,10 @@ pub struct Facts {
     pub sample_cost: Nanos,
     /// Share of time stolen by the hypervisor.
     pub steal_share: f64,
+    /// CPU time that anybody on the machine used.
+    pub busy: Nanos,
+    /// For how long experiments were put off to stay within the budget.
+    pub held_back: Nanos,
     /// What CPU quotas did to the program.
     pub quota: Counts,
     /// The threads that left most unpaid.
@@ -100,6 +117,12 @@ pub fn health(stats: &Stats, facts: Facts) -> Health {
             stats.get(Stat::SlotsFull)
         ));
     }
+    if stats.get(Stat::ProcessesFull) > 0 {
+        warnings.push(format!(
+            "{} processes were not followed: the table of processes was full",
+            stats.get(Stat::ProcessesFull)
+        ));
+    }
     let cut = stats.get(Stat::ChainCut);
     if cut as f64 > MANY_CUT * samples as f64 && samples > 0 {
         warnings.push(format!(
@@ -126,6 +149,8 @@ pub fn health(stats: &Stats, facts: Facts) -> Health {
         delay_ns: facts.delay.0,
         probe_ns: facts.points.iter().map(|point| point.probe_ns).sum(),
         cpu_ns: stats.get(Stat::CpuNs),
+        outside_ns: facts.busy.since(Nanos(stats.get(Stat::CpuNs))).0,
+        held_back_ns: facts.held_back.0,
         out_of_scope: stats.get(Stat::OutOfScope),
         throttled_ns: facts.quota.throttled_ns,
         quota_periods: (facts.quota.periods, facts.quota.throttled),
@@ -146,6 +171,7 @@ mod tests {
         let before = MachineTime::parse("cpu  100 0 100 700 0 0 0 100 0 0\ncpu0 1 2 3\n");
         let after = MachineTime::parse("cpu  150 0 100 700 0 0 0 150 9 9\n");
         assert!((after.stolen_since(before) - 0.5).abs() < 1e-9);
+        assert_eq!(after.busy_since(before), Nanos(500_000_000), "50 ticks of user time");
         assert_eq!(MachineTime::parse("nonsense").stolen_since(before), 0.0);
     }
 

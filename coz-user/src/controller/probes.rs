@@ -1,6 +1,6 @@
 //! From the points that were asked for to probes in the kernel.
 
-use std::sync::Arc;
+use std::{path::PathBuf, sync::Arc};
 
 use anyhow::{Context, Result, bail};
 use coz_common::{
@@ -12,7 +12,7 @@ use coz_common::{
 
 use super::{attribution::Attribution, fixed, points::Points};
 use crate::{
-    cli::{Exit, Fixed, Granularity, RunConfig},
+    cli::{Exit, Fixed, Granularity, RunConfig, Subject},
     kernel::{load::Kernel, probe::Spot},
     points::{self, Latency, Resolved, Source, Spec},
     symbols::{Module, Scope},
@@ -33,6 +33,7 @@ pub struct Asked {
 pub fn resolve(
     config: &RunConfig,
     main: Option<Arc<Module>>,
+    loaded: Vec<(PathBuf, PathBuf)>,
     scope: Scope,
     attribution: &mut Attribution,
     notices: &mut Vec<String>,
@@ -41,20 +42,23 @@ pub fn resolve(
     if config.progress.is_empty() && config.latency.is_empty() {
         return Ok(asked);
     }
-    let Some(main) = main else {
+    if main.is_none() && matches!(config.subject, Subject::Program { .. }) {
         return Err(
             Exit::failure("--progress: the program is not an ELF file whose symbols can be read").into()
         );
-    };
+    }
     let usage = |error: anyhow::Error| Exit::usage(format!("{error:#}"));
-    let binaries = points::Binaries::new(Arc::clone(&main), scope, config.debug_dirs.clone());
+    let mut binaries = points::Binaries::new(main.clone(), scope, config.debug_dirs.clone());
+    binaries.add_files(loaded);
     for text in &config.progress {
         let spec: Spec = text.parse().map_err(|error| Exit::usage(format!("--progress {text}: {error}")))?;
         let point = points::resolve(&spec, &binaries).map_err(usage)?;
         notices.extend(point.note.clone());
         match &point.source {
             Source::Sampled { file, line } => {
-                let line = sampled(config, file, *line, &main, attribution)
+                // That there is one was seen when the point was resolved.
+                let Some(main) = &main else { continue };
+                let line = sampled(config, file, *line, main, attribution)
                     .with_context(|| format!("progress point '{}' cannot be used", spec.name));
                 asked.sampled.push((point.name.clone(), line.map_err(usage)?));
             }
@@ -125,6 +129,12 @@ impl Asked {
     fn sources(&self) -> impl Iterator<Item = &Source> {
         let throughput = self.throughput.iter().map(|point| &point.source);
         throughput.chain(self.latency.iter().flat_map(|point| [&point.begin, &point.end]))
+    }
+
+    /// Whether no point was asked for.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.throughput.is_empty() && self.latency.is_empty() && self.sampled.is_empty()
     }
 
     /// Whether any of the points is counted by probes; whether any of these is at a function's return.

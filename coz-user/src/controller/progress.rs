@@ -52,6 +52,7 @@ impl Progress {
         }
         Status {
             elapsed,
+            attached: None,
             experiments: self.experiments,
             visits_per_second: self.rate,
             best: self.best.clone(),

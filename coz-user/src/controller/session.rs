@@ -1,10 +1,14 @@
-//! A run, from the release of the program to its report.
+//! A profile, from its beginning to its report: of a program that is started for it, or of programs that run already. What
+//! differs is how the profiled set begins and how it ends ([`super::subject`]).
 
 use std::{collections::VecDeque, time::Duration};
 
 use anyhow::{Context, Result};
 use aya::maps::{MapData, RingBuf};
-use coz_common::units::{LineId, Nanos};
+use coz_common::{
+    abi::Stat,
+    units::{LineId, Nanos},
+};
 use tokio::{io::unix::AsyncFd, time::Instant};
 
 use super::{
@@ -12,6 +16,7 @@ use super::{
     debts::Debts,
     family::Family,
     health::MachineTime,
+    load::{self, Load},
     progress::Progress,
     quota::Quotas,
     recorder::Recorder,
@@ -21,12 +26,14 @@ use super::{
     spaces::Spaces,
     spending::Spending,
     startup::startup,
+    subject::{Beginning, End, Subject},
     voice::Voice,
 };
 use crate::{
     cli::{RunConfig, Talk},
     commands,
     experiment::{
+        guard::Guard,
         machine::{Action, Event, Machine, MachineConfig},
         plan::{self, Plan},
     },
@@ -34,11 +41,9 @@ use crate::{
         KernelLog,
         control::{Trial, now},
         lines::TableSpace,
+        load::Detaching,
     },
-    target::{
-        identity::Identity,
-        launch::{Change, Running},
-    },
+    target::{identity::Identity, launch::Change},
     view::Beside,
 };
 
@@ -47,10 +52,10 @@ const BUSY: Duration = Duration::from_millis(20);
 /// And when it has shown none for a while.
 const QUIET: Duration = Duration::from_millis(200);
 
-/// Runs the program under the profiler; the exit code is the program's own.
+/// Profiles; the exit code is that of the program that was started, or 0 where programs of others were profiled.
 ///
 /// # Errors
-/// What kept us from running it (see [`crate::cli::Exit`]). Once the program runs, its own exit code is returned whatever happens
+/// What kept us from it (see [`crate::cli::Exit`]). Once a program runs, its own exit code is returned whatever happens
 /// to the profile; what went wrong is said on stderr.
 pub fn run(config: RunConfig) -> Result<u8> {
     let began = now();
@@ -59,8 +64,9 @@ pub fn run(config: RunConfig) -> Result<u8> {
         .build()
         .context("cannot start the controller's event loop")?;
     runtime.block_on(async move {
-        let ready = setup::prepare(&config)?;
-        Session::start(config, ready, began)?.serve().await
+        let voice = Voice::new(config.talk.quiet);
+        let ready = setup::prepare(&config, &voice)?;
+        Session::start(config, ready, voice, began)?.serve().await
     })
 }
 
@@ -68,9 +74,9 @@ pub fn run(config: RunConfig) -> Result<u8> {
 pub(super) struct Session {
     pub(super) config: RunConfig,
     pub(super) ready: Ready,
-    pub(super) running: Running,
+    pub(super) subject: Subject,
     pub(super) events: AsyncFd<RingBuf<MapData>>,
-    machine: Machine,
+    pub(super) machine: Machine,
     pub(super) recorder: Recorder<std::fs::File>,
     pub(super) counts: Counts,
     pub(super) space: TableSpace,
@@ -85,8 +91,10 @@ pub(super) struct Session {
     delaying: bool,
     timer: Option<Nanos>,
     finished: bool,
-    /// Whether the shim gets into the program. Without it there are no experiments: an effect without delays is wrong.
+    /// Whether the handler gets into the program. Without it there are no experiments: an effect without delays is wrong.
     pub(super) can_delay: bool,
+    /// Whether any line in scope is known.
+    pub(super) has_lines: bool,
     pub(super) table_ready: bool,
     points_known: bool,
     pub(super) trouble: Option<anyhow::Error>,
@@ -100,17 +108,27 @@ pub(super) struct Session {
     pub(super) spending: Spending,
     /// The page of `--live`.
     pub(super) page: Option<Beside>,
+    /// Probes that are being taken away.
+    pub(super) detaching: Option<Detaching>,
+    /// Why the profile is to end now.
+    pub(super) ending: Option<End>,
+    /// When it is next looked who belongs to the set.
+    pub(super) next_scan: Nanos,
+    /// Processes that are to be entered, and when.
+    pub(super) entering: Vec<(Nanos, u32)>,
+    guard: Guard,
+    load: Load,
 }
 
 impl Session {
-    fn start(config: RunConfig, mut ready: Ready, began: Nanos) -> Result<Self> {
-        let voice = Voice::new(config.talk.quiet);
+    fn start(config: RunConfig, mut ready: Ready, voice: Voice, began: Nanos) -> Result<Self> {
         let seed = config.seed.unwrap_or_else(plan::random_seed);
         let lines = if config.fixed.is_some() { plan::Lines::Fixed } else { plan::Lines::Sampled };
         let plan = Plan::new(seed, lines, &config.speedups);
         let machine_config = MachineConfig {
             min_visits: config.view.min_visits,
             end_to_end: config.end_to_end,
+            max_overhead: config.max_overhead.map(|part| (part * 1000.0).round() as u32),
             ..MachineConfig::default()
         };
         let log = if logs(&config.talk) { Some(ready.kernel.log()?) } else { None };
@@ -120,11 +138,15 @@ impl Session {
         let events = unsafe { AsyncFd::register(events) }
             .map_err(|error| error.into_parts().1)
             .context("cannot wait for the kernel's events")?;
-        let can_delay = ready.door.is_some();
+        let beginning = ready.beginning.take().context("there is nothing to profile")?;
+        // Programs that run already can be delayed when they have been entered; baselines alone need no delays.
+        let can_delay = match &beginning {
+            Beginning::Launch(_) => ready.door.is_some(),
+            Beginning::Attach(_) => config.speedups.is_empty(),
+        };
         if let Some((listener, door)) = ready.door.take() {
             tokio::spawn(listener.serve(door));
         }
-        let suspended = ready.suspended.take().context("the target was not started")?;
         let machine_time = MachineTime::read();
         if let Some(aside) = ready.output.aside() {
             voice.mention(&format!(
@@ -135,9 +157,19 @@ impl Session {
         }
         // Up to here a signal ends us, and the program that waits with us. From here on it has begun.
         let signals = Signals::listen()?;
-        let running = suspended.release().map_err(setup::launch_failure)?;
+        let (subject, first) = match beginning {
+            Beginning::Launch(suspended) => {
+                let running = suspended.release().map_err(setup::launch_failure)?;
+                let pid = running.pid();
+                (Subject::Launched(running), Some(pid))
+            }
+            Beginning::Attach(members) => {
+                let first = members.now()?.first().map(|pid| *pid as i32);
+                (Subject::Attached(members), first)
+            }
+        };
         let released = now();
-        let quotas = Quotas::of(running.pid());
+        let quotas = first.map(Quotas::of).unwrap_or_default();
         let spending = Spending::new(config.until, !config.random_lines);
         let file = ready.output.take().context("the profile's file was not opened")?;
         let mut recorder = Recorder::new(file, began);
@@ -146,7 +178,7 @@ impl Session {
             machine: Machine::new(machine_config, plan, released),
             config,
             ready,
-            running,
+            subject,
             events,
             recorder,
             counts: Counts::default(),
@@ -163,6 +195,7 @@ impl Session {
             timer: None,
             finished: false,
             can_delay,
+            has_lines: false,
             table_ready: false,
             points_known: false,
             trouble: None,
@@ -175,9 +208,16 @@ impl Session {
             debts: Debts::default(),
             spending,
             page: None,
+            detaching: None,
+            ending: None,
+            next_scan: now(),
+            entering: Vec::new(),
+            guard: Guard::new(cpus()),
+            load: Load::new(now()),
         };
         session.check_file();
         session.show_page();
+        session.begin();
         Ok(session)
     }
 
@@ -206,15 +246,23 @@ impl Session {
             self.tell(Event::FixedLine(line));
         }
         self.look_for_points();
-        let status = loop {
+        let end = loop {
+            if let Some(end) = self.ending.take() {
+                break end;
+            }
             let timer = self.timer;
             tokio::select! {
                 biased;
-                change = self.running.changed() => match change.context("cannot wait for the program")? {
-                    Change::Ended(status) => break status,
-                    Change::Stopped(_) => self.running.mirror_stop().await.context("cannot stop with the program")?,
+                change = self.subject.changed() => match change.context("cannot wait for the program")? {
+                    Change::Ended(status) => break End::Program(status),
+                    Change::Stopped(_) => {
+                        if let Subject::Launched(running) = &self.subject {
+                            running.mirror_stop().await.context("cannot stop with the program")?;
+                        }
+                    }
                     Change::Continued => {}
                 },
+                Some(answer) = self.ready.answers.recv() => self.entered(answer),
                 Some(registered) = self.ready.registrations.recv() => self.registered(registered),
                 Some(page) = self.ready.resolved.recv() => self.resolved(&page),
                 () = until(timer), if timer.is_some() => {
@@ -233,7 +281,9 @@ impl Session {
                     let fresh = self.look_up();
                     self.may_ask_again();
                     self.look_again();
+                    self.look_for_members();
                     self.look_for_points();
+                    self.look_at_load();
                     self.show_status();
                     self.print_log();
                     look = Instant::now() + if fresh { BUSY } else { QUIET };
@@ -241,15 +291,55 @@ impl Session {
                 () = &mut over, if !over_seen => {
                     over_seen = true;
                     self.tell(Event::DurationOver);
+                    self.over();
                 }
-                // The terminal has sent it to the program too: what it does with it is its own affair.
-                Some(()) = self.signals.interrupt.recv() => self.tell(Event::Interrupted),
-                Some(()) = self.signals.quit.recv() => self.tell(Event::Interrupted),
-                Some(()) = self.signals.terminate.recv() => { let _ = self.running.send(libc::SIGTERM); }
-                Some(()) = self.signals.hangup.recv() => { let _ = self.running.send(libc::SIGHUP); }
+                // The terminal has sent these two to the program too: what it does with them is its own affair.
+                Some(()) = self.signals.interrupt.recv() => self.interrupted(None),
+                Some(()) = self.signals.quit.recv() => self.interrupted(None),
+                Some(()) = self.signals.terminate.recv() => self.interrupted(Some(libc::SIGTERM)),
+                Some(()) = self.signals.hangup.recv() => self.interrupted(Some(libc::SIGHUP)),
             }
         };
-        Ok(self.finish(status))
+        Ok(self.finish(end))
+    }
+
+    /// A signal to us. A program of ours gets the one that is to be passed on; with programs of others it is the end of the profile.
+    fn interrupted(&mut self, pass_on: Option<i32>) {
+        match (&self.subject, pass_on) {
+            (Subject::Attached(_), _) => self.ending = Some(End::Interrupted),
+            (Subject::Launched(_), None) => self.tell(Event::Interrupted),
+            (Subject::Launched(running), Some(signal)) => drop(running.send(signal)),
+        }
+    }
+
+    /// No more experiments: programs of others are let go at once.
+    fn over(&mut self) {
+        if self.subject.is_attached() {
+            self.ending.get_or_insert(End::Over);
+        }
+    }
+
+    /// How much of the machine we take for ourselves: what is left of `--max-overhead` is for delays.
+    fn look_at_load(&mut self) {
+        let (Some(limit), at) = (self.config.max_overhead, now()) else { return };
+        if !self.load.is_due(at) {
+            return;
+        }
+        let Ready { kernel, points, sample_cost, visit_cost, .. } = &mut self.ready;
+        let samples = kernel.stats().map_or(0, |stats| stats.get(Stat::Samples));
+        let visits = points.visits(kernel).unwrap_or_default();
+        let probed: u64 =
+            visits.iter().filter(|point| points.is_probed(point.point)).map(|point| point.visits).sum();
+        let spent = load::ours().0 + samples * sample_cost.0 + probed * visit_cost.0;
+        let share = self.load.look(at, Nanos(spent), cpus());
+        self.tell(Event::Load((share * 1000.0).round() as u32));
+        if self.subject.is_attached() && self.load.is_too_much(limit, at) {
+            self.ending.get_or_insert(End::Harm(format!(
+                "samples, points and coz-bpf itself take {:.0} % of the machine's time, more than --max-overhead allows; a point \
+                 that is passed less often, or a lower --rate, costs less",
+                share * 100.0
+            )));
+        }
     }
 
     pub(super) fn tell(&mut self, event: Event) {
@@ -281,6 +371,9 @@ impl Session {
     fn act(&mut self, action: Action) -> Result<Option<Event>> {
         match action {
             Action::Begin(begin) => {
+                if self.epoch == 0 && self.subject.is_attached() {
+                    self.note_what_is_usual()?;
+                }
                 self.epoch = begin.epoch;
                 self.delaying = !begin.speedup.is_baseline();
                 if self.delaying {
@@ -303,6 +396,8 @@ impl Session {
                 let Ready { kernel, attribution, .. } = &self.ready;
                 return Ok(Some(Event::LinesSeen(self.counts.since_last(kernel, attribution))));
             }
+            // Programs of others are no run that was seen whole.
+            Action::Record(ended) if self.subject.is_attached() && ended.epoch == 0 => {}
             Action::Record(mut ended) => {
                 if self.delaying {
                     self.delaying = false;
@@ -312,6 +407,11 @@ impl Session {
                 self.delay.0 += ended.delay.0;
                 self.unpaid.0 += ended.unpaid.0;
                 self.progress.ended(&ended);
+                if self.subject.is_attached()
+                    && let Some(alarm) = self.guard.ended(&ended)
+                {
+                    self.ending.get_or_insert(End::Harm(alarm.to_string()));
+                }
                 let Ready { kernel, attribution, points, .. } = &self.ready;
                 let total = |line| Counts::total(kernel, attribution, line);
                 let mut line = ended.line;
@@ -331,6 +431,14 @@ impl Session {
         Ok(None)
     }
 
+    /// Before the first experiment: how often points are visited, and how long threads wait for CPUs.
+    fn note_what_is_usual(&mut self) -> Result<()> {
+        let Ready { kernel, points, .. } = &mut self.ready;
+        let (visits, stats) = (points.visits(kernel)?, kernel.stats()?);
+        self.guard.before(&visits, now().since(self.released), Nanos(stats.get(Stat::RunqueueNs)));
+        Ok(())
+    }
+
     /// What the planner is to know after this line's experiment; at the end nothing any more.
     fn know(&mut self, line: LineId) -> Option<Event> {
         if !line.is_some() || self.finished {
@@ -344,6 +452,7 @@ impl Session {
                 "enough after {seconds:.1} s: the first line's effect at 50 % is known to within {points} points; the program \
                  runs on undelayed"
             ));
+            self.over();
         }
         told
     }
@@ -359,7 +468,7 @@ impl Session {
     }
 
     /// coz.h points appear when the program first passes them.
-    fn look_for_points(&mut self) {
+    pub(super) fn look_for_points(&mut self) {
         if self.points_known || !self.can_delay {
             return;
         }
@@ -381,7 +490,11 @@ impl Session {
         let waiting = self.ready.attribution.is_waiting() && !self.table_ready;
         let visits = self.ready.points.visits(&self.ready.kernel).unwrap_or_default();
         let busiest = visits.iter().map(|point| point.visits).max();
-        let status = self.progress.status(elapsed, busiest, waiting, self.recorder.kept());
+        let mut status = self.progress.status(elapsed, busiest, waiting, self.recorder.kept());
+        status.attached = match &self.subject {
+            Subject::Attached(_) => Some(self.ready.program.concat()),
+            Subject::Launched(_) => None,
+        };
         self.voice.status(&status);
     }
 
@@ -390,6 +503,11 @@ impl Session {
             log.flush();
         }
     }
+}
+
+/// How many CPUs there are.
+pub(super) fn cpus() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
 }
 
 /// Whether the kernel side's own messages are wanted.

@@ -1,4 +1,4 @@
-//! Everything before the program's first instruction.
+//! Everything before the program's first instruction, or before the first of those that run already joins the set.
 
 use std::{
     ffi::OsString,
@@ -9,19 +9,23 @@ use std::{
 
 use anyhow::{Context, Result, anyhow};
 use coz_common::units::{LineId, Nanos};
-use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use super::{
     attribution::{Attribution, ResolvedPage},
     fixed,
+    guests::{Answer, Guests},
+    members::Members,
     output::Output,
     points::Points,
     probes::{self, Asked},
     registrar::{Door, Registered},
+    subject::Beginning,
     unwinding::{Rows, Unwinding},
+    voice::Voice,
 };
 use crate::{
-    cli::{self, Exit, Fixed, RunConfig},
+    cli::{self, Exit, Fixed, RunConfig, Subject},
     kernel::{
         btf::{Btf, BtfError},
         calibrate,
@@ -32,9 +36,9 @@ use crate::{
     symbols::{Granularity, Module, Scope},
     target::{
         binary::{Kind, Program},
-        identity::{self, Identity},
+        identity::{self, Identity, Variables},
         launch::{Inherit, LaunchSpec, Suspended, free_descriptor},
-        process,
+        process::{self, CodeMapping},
         registration::Listener,
         shim,
     },
@@ -49,13 +53,13 @@ const SIGNAL: u32 = 62;
 /// 37, 35 with 0.1 ms, at 3 and 10 times as many signals. Elsewhere there is no difference.
 const THRESHOLD: Nanos = Nanos(250_000);
 
-/// A program that is ready to be released.
+/// All that is needed, ready to begin.
 pub struct Ready {
     /// The kernel side, attached.
     pub kernel: Kernel,
     /// Lines.
     pub attribution: Attribution,
-    /// The main program, if its file can be read as one.
+    /// The main program, if there is one and its file can be read as one.
     pub main: Option<Arc<Module>>,
     /// The line or function that the user has fixed; `None` also where it is looked for in libraries.
     pub fixed: Option<LineId>,
@@ -69,12 +73,18 @@ pub struct Ready {
     pub rows: UnboundedReceiver<Rows>,
     /// Progress points.
     pub points: Points,
-    /// The program.
-    pub suspended: Option<Suspended>,
+    /// How the profiled set begins.
+    pub beginning: Option<Beginning>,
+    /// What is profiled, in words: the program and its arguments.
+    pub program: Vec<String>,
     /// Programs that have the shim.
     pub registrations: UnboundedReceiver<Registered>,
     /// Where they register.
     pub door: Option<(Listener, Door)>,
+    /// Running programs that are entered, where delays are to be inserted into such.
+    pub guests: Option<Guests>,
+    /// What came of it.
+    pub answers: UnboundedReceiver<Answer>,
     /// Samples per second.
     pub rate: u32,
     /// Price of one.
@@ -85,19 +95,99 @@ pub struct Ready {
     pub notices: Vec<String>,
 }
 
-/// Checks the machine, finds the program, resolves its points, loads the kernel side, starts the program suspended.
+/// What is to be profiled, found; nothing was changed yet.
+enum Found<'a> {
+    Program { typed: &'a OsString, arguments: &'a [OsString], program: Program, environment: Variables },
+    Running { members: Members, main: Option<(u32, CodeMapping)> },
+}
+
+impl Found<'_> {
+    fn find<'a>(config: &'a RunConfig, identity: &Identity, voice: &Voice) -> Result<Found<'a>> {
+        match &config.subject {
+            Subject::Program { words, .. } => {
+                let environment = identity.environment();
+                let (typed, program) = find_program(words, &environment, identity)?;
+                Ok(Found::Program { typed, arguments: &words[1..], program, environment })
+            }
+            Subject::Running(whom) => {
+                let members = Members::find(whom)?;
+                let pids = members.wait(|text| voice.mention(text))?;
+                let main = members.program(&pids);
+                Ok(Found::Running { members, main })
+            }
+        }
+    }
+
+    /// What has to be said of it.
+    fn notices(&self) -> Vec<String> {
+        let Self::Program { program, .. } = self else { return Vec::new() };
+        let mut notices = Vec::new();
+        if let Err(why) = &program.can_preload {
+            notices.push(format!(
+                "{}: no delays can be inserted ({why}); its samples and visits are counted, but nothing is predicted",
+                program.path.display()
+            ));
+        }
+        notices.extend(script(program));
+        notices
+    }
+
+    /// The main program's file.
+    fn main(&self, attribution: &mut Attribution, notices: &mut Vec<String>) -> Option<Arc<Module>> {
+        match self {
+            Self::Program { program, .. } => open_main(attribution, program.image()?.0, notices),
+            Self::Running { main, .. } => {
+                let (pid, mapping) = main.as_ref()?;
+                let path = process::reachable(*pid, mapping);
+                match attribution.main_module(&path, mapping.device, mapping.inode) {
+                    Ok(module) => Some(module),
+                    Err(error) => {
+                        notices.push(format!("no lines of {}: {error:#}", mapping.path.display()));
+                        None
+                    }
+                }
+            }
+        }
+    }
+
+    /// The files that it has loaded: their names, and where they can be reached.
+    fn loaded(&self) -> Vec<(PathBuf, PathBuf)> {
+        let Self::Running { main: Some((pid, _)), .. } = self else { return Vec::new() };
+        let mappings = process::code_mappings(*pid as i32).ok().flatten().unwrap_or_default();
+        let files = mappings.iter().filter(|mapping| mapping.inode != 0);
+        files.map(|mapping| (mapping.path.clone(), process::reachable(*pid, mapping))).collect()
+    }
+
+    /// The program and its arguments, or who is meant.
+    fn words(&self) -> Vec<String> {
+        match self {
+            Self::Program { typed, arguments, .. } => std::iter::once(*typed)
+                .chain(*arguments)
+                .map(|word| word.to_string_lossy().into_owned())
+                .collect(),
+            Self::Running { members, .. } => vec![members.describe()],
+        }
+    }
+}
+
+/// Checks the machine, finds what is to be profiled, resolves its points, loads the kernel side; starts the program, if it is to be
+/// started, suspended.
 ///
 /// # Errors
 /// Each with its exit code: see [`Exit`].
-pub fn prepare(config: &RunConfig) -> Result<Ready> {
+pub fn prepare(config: &RunConfig, voice: &Voice) -> Result<Ready> {
     let loader = Loader::begin();
     let btf = Btf::load();
     check_machine(&btf)?;
     let btf = btf?;
     let pid_max = pid_max()?;
-    let identity = Identity::resolve(config.user.as_deref())?;
-    let mut environment = identity.environment();
-    let (typed, program) = find_program(&config.program, &environment, &identity)?;
+    let user = match &config.subject {
+        Subject::Program { user, .. } => user.as_deref(),
+        Subject::Running(_) => None,
+    };
+    let identity = Identity::resolve(user)?;
+    let found = Found::find(config, &identity, voice)?;
+    let program = found.words();
 
     let scope = Scope::new(&config.scope_source, &config.scope_binary)?;
     let granularity = match config.granularity {
@@ -105,22 +195,15 @@ pub fn prepare(config: &RunConfig) -> Result<Ready> {
         cli::Granularity::Function => Granularity::Function,
     };
     let (mut attribution, resolved) = Attribution::new(scope.clone(), config.debug_dirs.clone(), granularity);
-    let mut notices = Vec::new();
-    if let Err(why) = &program.can_preload {
-        notices.push(format!(
-            "{}: no delays can be inserted ({why}); its samples and visits are counted, but nothing is predicted",
-            program.path.display()
-        ));
-    }
-    notices.extend(script(&program));
-    let image = program.image().map(|(path, _)| path.to_owned());
-    let main = image.as_deref().and_then(|path| open_main(&mut attribution, path, &mut notices));
+    let mut notices = found.notices();
+    let main = found.main(&mut attribution, &mut notices);
     // Checking the programs takes the kernel as long as a large program's points take us.
     let (kernel, points) = std::thread::scope(|threads| {
         let kernel =
             threads.spawn(|| Kernel::load(loader, &btf, pid_max, config.inclusive, config.talk.verbose > 1));
         let points = (|| {
-            let asked = probes::resolve(config, main.clone(), scope, &mut attribution, &mut notices)?;
+            let loaded = found.loaded();
+            let asked = probes::resolve(config, main.clone(), loaded, scope, &mut attribution, &mut notices)?;
             let fixed = find_fixed(config, main.as_ref(), &mut attribution, &mut notices)?;
             Ok::<_, anyhow::Error>((asked, fixed, calibrate::measure_sample()?))
         })();
@@ -131,7 +214,7 @@ pub fn prepare(config: &RunConfig) -> Result<Ready> {
     drop(btf);
     // Last of what can fail for a reason of the user's, first of what changes anything.
     let output = Output::open(&config.output, &identity)?;
-    let rate = config.rate.unwrap_or_else(|| calibrate::rate_for(sample_cost));
+    let rate = config.rate.unwrap_or_else(|| calibrate::rate_for(sample_cost, config.max_overhead));
     let period = Nanos(1_000_000_000 / u64::from(rate));
     kernel.configure(&Settings {
         signal: SIGNAL,
@@ -141,31 +224,26 @@ pub fn prepare(config: &RunConfig) -> Result<Ready> {
     });
 
     let (news, registrations) = unbounded_channel();
-    let mut door = None;
-    let memfd = shim::memfd().context("cannot make the shim's file (memfd_create)")?;
-    let number = free_descriptor().context("no free file descriptor for the shim")?;
-    if program.can_preload.is_ok() {
-        let (listener, name) = Listener::bind().context("cannot open the registration socket")?;
-        let theirs =
-            environment.iter().find(|(name, _)| name == "LD_PRELOAD").map(|(_, value)| value.clone());
-        for (name, value) in
-            shim::variables(number, &name, theirs.as_deref().filter(|value| !value.is_empty()))
-        {
-            let name = name.to_string_lossy();
-            identity::set(&mut environment, &name, &value);
+    let (mut door, mut guests) = (None, None);
+    let (_, mut answers) = unbounded_channel();
+    let beginning = match found {
+        Found::Program { typed, arguments, program, environment } => {
+            let start = Start { typed, arguments, program, environment };
+            let suspended = start.suspended(&kernel, &identity, news, &mut door)?;
+            kernel.follow(suspended.pid() as u32);
+            Beginning::Launch(suspended)
         }
-        let maps = kernel.shared_maps()?.map(Arc::new);
-        let shim = Arc::new(memfd.try_clone().context("cannot copy the shim's descriptor")?);
-        door = Some((listener, Door { maps, shim, signal: SIGNAL, uid: identity.uid, news }));
-    }
-    let arguments: Vec<OsString> = config.program[1..].to_vec();
-    let (file, argv) = program.command(typed, &arguments);
-    identity::name_started(&mut environment, &program.path);
-    let inherit = door.is_some().then(|| Inherit { descriptor: memfd.as_fd(), number });
-    let suspended = Suspended::spawn(&LaunchSpec { file, argv, environment, identity: &identity, inherit })
-        .map_err(launch_failure)?;
-
-    kernel.follow(suspended.pid() as u32);
+        Found::Running { members, .. } => {
+            kernel.prepare_admission()?;
+            // Where nothing is predicted nothing is delayed, and nobody is entered.
+            if !asked.is_empty() && !config.speedups.is_empty() {
+                let entering = Guests::new(kernel.shared_maps()?.map(Arc::new), SIGNAL);
+                (guests, answers) = (Some(entering.0), entering.1);
+            }
+            kernel.follow_rule(&members.rule());
+            Beginning::Attach(members)
+        }
+    };
     kernel.attach_scheduler()?;
     let visit_cost = visit_cost(&mut kernel, &asked);
     let points = asked.attach(&mut kernel, period)?;
@@ -187,14 +265,58 @@ pub fn prepare(config: &RunConfig) -> Result<Ready> {
         output,
         resolved,
         points,
-        suspended: Some(suspended),
+        beginning: Some(beginning),
+        program,
         registrations,
         door,
+        guests,
+        answers,
         rate,
         sample_cost,
         visit_cost,
         notices,
     })
+}
+
+/// A program that is to be started.
+struct Start<'a> {
+    typed: &'a OsString,
+    arguments: &'a [OsString],
+    program: Program,
+    environment: Variables,
+}
+
+impl Start<'_> {
+    /// Starts it suspended; where it can have the shim, `door` is where it gets it.
+    fn suspended(
+        self,
+        kernel: &Kernel,
+        identity: &Identity,
+        news: UnboundedSender<Registered>,
+        door: &mut Option<(Listener, Door)>,
+    ) -> Result<Suspended> {
+        let Self { typed, arguments, program, mut environment } = self;
+        let memfd = shim::memfd().context("cannot make the shim's file (memfd_create)")?;
+        let number = free_descriptor().context("no free file descriptor for the shim")?;
+        if program.can_preload.is_ok() {
+            let (listener, name) = Listener::bind().context("cannot open the registration socket")?;
+            let theirs =
+                environment.iter().find(|(name, _)| name == "LD_PRELOAD").map(|(_, value)| value.clone());
+            for (name, value) in
+                shim::variables(number, &name, theirs.as_deref().filter(|value| !value.is_empty()))
+            {
+                let name = name.to_string_lossy();
+                identity::set(&mut environment, &name, &value);
+            }
+            let maps = kernel.shared_maps()?.map(Arc::new);
+            let shim = Arc::new(memfd.try_clone().context("cannot copy the shim's descriptor")?);
+            *door = Some((listener, Door { maps, shim, signal: SIGNAL, uid: identity.uid, news }));
+        }
+        let (file, argv) = program.command(typed, arguments);
+        identity::name_started(&mut environment, &program.path);
+        let inherit = door.is_some().then(|| Inherit { descriptor: memfd.as_fd(), number });
+        Suspended::spawn(&LaunchSpec { file, argv, environment, identity, inherit }).map_err(launch_failure)
+    }
 }
 
 /// The price of a visit, where there are probes: the dearer where they are of both kinds.
@@ -303,9 +425,4 @@ pub(super) fn find_program<'a>(
         make(error.to_string())
     })?;
     Ok((typed, program))
-}
-
-/// Where a program's `exe` link points.
-pub fn executable(pid: u32) -> Option<PathBuf> {
-    process::executable(pid as i32).ok().flatten()
 }

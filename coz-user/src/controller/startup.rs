@@ -4,7 +4,7 @@ use std::time::SystemTime;
 
 use super::setup::Ready;
 use crate::{
-    cli::RunConfig,
+    cli::{RunConfig, Subject},
     experiment::{
         machine::MachineConfig,
         record::{self, Startup},
@@ -17,7 +17,9 @@ pub(super) fn startup(config: &RunConfig, ready: &Ready, seed: u64, machine: &Ma
     Startup {
         time: since_epoch.as_nanos() as u64,
         version: record::VERSION,
-        program: config.program.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
+        program: ready.program.clone(),
+        attached: matches!(config.subject, Subject::Running(_)),
+        max_overhead: config.max_overhead,
         seed,
         kernel: nix::sys::utsname::uname()
             .map(|name| name.release().to_string_lossy().into_owned())

@@ -18,6 +18,7 @@ use std::mem;
 use coz_common::abi::LineCount;
 use coz_common::units::{LineId, Nanos, Speedup};
 
+use super::budget::Budget;
 use super::data::{Experiment, PointId, PointVisits, Snapshot, Why};
 use super::plan::{Choice, Plan};
 pub use super::protocol::{Action, Begin, Event, LEASE, MachineConfig, POLL, RENEW};
@@ -74,6 +75,9 @@ pub struct Machine {
     table_ready: bool,
     points_known: bool,
     stop: Option<Stop>,
+    budget: Budget,
+    /// For how long experiments were put off to stay within the budget.
+    held_back: Nanos,
 }
 
 impl Machine {
@@ -82,6 +86,8 @@ impl Machine {
     pub fn new(config: MachineConfig, plan: Plan, start: Nanos) -> Self {
         Self {
             length: config.length.min(config.max_length),
+            budget: Budget::new(config.max_overhead, start),
+            held_back: Nanos(0),
             config,
             plan,
             state: State::Waiting { not_before: start },
@@ -105,6 +111,12 @@ impl Machine {
         self.length
     }
 
+    /// For how long experiments were put off to stay within the budget (`--max-overhead`), all in all.
+    #[must_use]
+    pub fn held_back(&self) -> Nanos {
+        self.held_back
+    }
+
     /// Takes an event in, says what to do. `now`: `CLOCK_MONOTONIC`.
     pub fn on(&mut self, event: Event, now: Nanos) -> Vec<Action> {
         match event {
@@ -118,6 +130,10 @@ impl Machine {
             }
             Event::Standings(standings) => {
                 self.plan.learn(standings);
+                return Vec::new();
+            }
+            Event::Load(load) => {
+                self.budget.load(load, now);
                 return Vec::new();
             }
             Event::Snapshot(snapshot) => return self.on_snapshot(snapshot, now),
@@ -246,6 +262,7 @@ impl Machine {
         } else {
             let experiment = judged(window(current, first, last), cut);
             self.plan.ended(experiment.selected.samples);
+            self.budget.spend(experiment.delay, now);
             if cut.is_none() && experiment.most_visits() < self.config.min_visits {
                 self.length = Nanos(self.length.0.saturating_mul(2)).min(self.config.max_length);
             }
@@ -260,7 +277,9 @@ impl Machine {
     fn conclude(&mut self, now: Nanos) -> Vec<Action> {
         match self.stop {
             None => {
-                let not_before = after(now, self.plan.jitter(self.config.cool_off)).max(after(now, Nanos(1)));
+                let cool = after(now, self.plan.jitter(self.config.cool_off)).max(after(now, Nanos(1)));
+                let not_before = cool.max(self.budget.not_before(now));
+                self.held_back.0 += not_before.since(cool).0;
                 self.state = State::Waiting { not_before };
                 let read = self.plan.wants_samples().then_some(Action::ReadLines);
                 read.into_iter().chain([Action::SetTimer(not_before)]).collect()

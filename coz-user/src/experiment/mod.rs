@@ -4,7 +4,9 @@
 //! Everything here is pure: no clock, no map, no file. The controller turns [`machine::Action`]s into effects
 //! and effects into [`machine::Event`]s; a test does the same with a simulated program.
 
+pub mod budget;
 pub mod data;
+pub mod guard;
 pub mod latency;
 pub mod machine;
 pub mod plan;

@@ -31,6 +31,8 @@ pub struct MachineConfig {
     pub min_visits: u64,
     /// One experiment lasts as long as the run (`--end-to-end`).
     pub end_to_end: bool,
+    /// Part of the time that delays and our own load may take, thousandths (`--max-overhead`); `None`: any.
+    pub max_overhead: Option<u32>,
 }
 
 impl Default for MachineConfig {
@@ -41,6 +43,7 @@ impl Default for MachineConfig {
             cool_off: Nanos(10_000_000),
             min_visits: 5,
             end_to_end: false,
+            max_overhead: None,
         }
     }
 }
@@ -62,6 +65,8 @@ pub enum Event {
     Tick,
     /// What is known about the lines by now: of all that were experimented on.
     Standings(Vec<(LineId, Standing)>),
+    /// Our own load takes this part of the time now, thousandths.
+    Load(u32),
     /// `--until` is reached: no more experiments; the run goes on.
     Enough,
     /// `--duration` is over: no more experiments; the run goes on.

@@ -51,8 +51,14 @@ pub struct Startup {
     pub time: u64,
     /// [`VERSION`]; 0 in files of coz.
     pub version: u32,
-    /// The program and its arguments; empty where running programs were attached to.
+    /// The program and its arguments; where running programs were attached to, one text that says which.
     pub program: Vec<String>,
+    /// Running programs were attached to.
+    #[serde(skip_serializing_if = "is_false")]
+    pub attached: bool,
+    /// Part of the time that delays and our own load may take (`--max-overhead`), from 0.0 to 1.0.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_overhead: Option<f64>,
     /// Seed of the choice of lines and speedups.
     pub seed: u64,
     /// Release of the kernel.
@@ -361,6 +367,12 @@ pub struct Health {
     pub throttled_ns: u64,
     /// Periods of that quota, and those of them in which it was stopped.
     pub quota_periods: (u64, u64),
+    /// CPU time of everything else on the machine meanwhile, ourselves included; 0 in files that do not tell.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub outside_ns: u64,
+    /// For how long experiments were put off to stay within `--max-overhead`.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub held_back_ns: u64,
     /// When `--until` was reached, from the release of the program on.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub enough_ns: Option<u64>,

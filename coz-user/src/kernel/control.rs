@@ -9,7 +9,8 @@ use anyhow::{Context, Result};
 use aya::maps::PerCpuArray;
 use coz_common::{
     abi::{
-        ABI_VERSION, Control, CounterSlot, LineCount, MAX_POINTS, STAT_COUNT, STATE_IDLE, STATE_RUNNING, Stat,
+        ABI_VERSION, COMM_LEN, Control, CounterSlot, LineCount, MAX_POINTS, STAT_COUNT, STATE_IDLE,
+        STATE_RUNNING, Stat,
     },
     clock::TaggedDelay,
     units::{LineId, Nanos, Speedup},
@@ -31,6 +32,19 @@ pub struct Settings {
     pub period: Nanos,
     /// Wake-up latency of the idle machine.
     pub wake_latency: Nanos,
+}
+
+/// The rule by which processes join the set at their exec.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Rule {
+    /// One of [`coz_common::abi::rule`].
+    pub rule: u32,
+    /// The name, for [`coz_common::abi::rule::COMM`].
+    pub comm: [u8; COMM_LEN],
+    /// The group's number, for [`coz_common::abi::rule::CGROUP`].
+    pub cgroup: u64,
+    /// How deep that group lies.
+    pub cgroup_level: u32,
 }
 
 /// What an experiment tries.
@@ -102,6 +116,20 @@ impl Kernel {
         for page in self.pages() {
             // SAFETY: as in `begin`.
             unsafe { AtomicU32::from_ptr(&raw mut (*page).root).store(process, Ordering::SeqCst) };
+        }
+    }
+
+    /// From now on, processes join by this rule, we ourselves excepted.
+    pub fn follow_rule(&self, rule: &Rule) {
+        for page in self.pages() {
+            // SAFETY: as in `begin`.
+            unsafe {
+                (&raw mut (*page).ourselves).write_volatile(std::process::id());
+                (&raw mut (*page).comm).write_volatile(rule.comm);
+                (&raw mut (*page).cgroup).write_volatile(rule.cgroup);
+                (&raw mut (*page).cgroup_level).write_volatile(rule.cgroup_level);
+                AtomicU32::from_ptr(&raw mut (*page).rule).store(rule.rule, Ordering::SeqCst);
+            }
         }
     }
 

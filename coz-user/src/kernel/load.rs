@@ -27,6 +27,7 @@ use coz_common::{
 };
 
 use super::{
+    admission::ADMIT,
     btf::Btf,
     control_file::ControlFile,
     log::{KernelLog, Printer},
@@ -64,7 +65,9 @@ const INTERRUPTS: [&str; 17] = [
 ];
 
 /// Loaded only where a system call is a point: it makes every one of them slower.
-const ON_DEMAND: &str = "sys_exit";
+const SYSCALLS: &str = "sys_exit";
+/// What is not loaded at once.
+const ON_DEMAND: [&str; 2] = [SYSCALLS, ADMIT];
 
 /// So often a check of a program that a signal has broken off is begun anew.
 const INTERRUPTED_CHECKS: usize = 10;
@@ -268,8 +271,8 @@ impl Kernel {
             return Ok(());
         }
         let btf = aya::Btf::from_sys_fs().context("cannot read the kernel's BTF")?;
-        let exits = tracepoint(&mut self.ebpf, ON_DEMAND)?;
-        exits.load(ON_DEMAND, &btf).with_context(|| refused(ON_DEMAND))?;
+        let exits = tracepoint(&mut self.ebpf, SYSCALLS)?;
+        exits.load(SYSCALLS, &btf).with_context(|| refused(SYSCALLS))?;
         exits.attach().context("cannot attach to the tracepoint sys_exit")?;
         self.syscalls = true;
         Ok(())
@@ -309,7 +312,7 @@ impl Kernel {
 fn load_programs(ebpf: &mut Ebpf, numbers: &aya::Btf) -> Result<Vec<&'static str>> {
     let (mut first, mut others) = (Vec::new(), Vec::new());
     for (name, program) in ebpf.programs_mut() {
-        if name == ON_DEMAND {
+        if ON_DEMAND.contains(&name) {
             continue;
         }
         if name == "sample" {
@@ -358,7 +361,7 @@ fn was_interrupted(error: &ProgramError) -> bool {
     matches!(error, ProgramError::LoadError { io_error, .. } if io_error.raw_os_error() == Some(libc::EAGAIN))
 }
 
-fn refused(name: &str) -> String {
+pub(super) fn refused(name: &str) -> String {
     format!("the kernel refused the eBPF program {name}; `coz-bpf doctor` shows what is missing")
 }
 
@@ -399,6 +402,6 @@ fn frozen<T>(ebpf: &Ebpf, name: &str, len: u32) -> Result<MappedArray<T>> {
 }
 
 fn offsets_bytes(offsets: &Offsets) -> &[u8] {
-    // SAFETY: a repr(C) struct of sixteen u32: no padding, every byte is initialised.
+    // SAFETY: a repr(C) struct of u32 only: no padding, every byte is initialised.
     unsafe { std::slice::from_raw_parts(std::ptr::from_ref(offsets).cast(), size_of::<Offsets>()) }
 }

@@ -27,5 +27,13 @@ pub fn find(btf: &Btf) -> Result<Offsets> {
         upid_nr: btf.offset("upid", "nr")?,
         upid_ns: btf.offset("upid", "ns")?,
         pid_namespace_inum: btf.offset("pid_namespace", "ns.inum")?,
+        task_state: btf.offset("task_struct", "__state").or_else(|_| btf.offset("task_struct", "state"))?,
+        task_flags: btf.offset("task_struct", "flags")?,
+        task_cred: btf.offset("task_struct", "cred")?,
+        cred_uid: btf.offset("cred", "uid")?,
+        cred_euid: btf.offset("cred", "euid")?,
+        cred_gid: btf.offset("cred", "gid")?,
+        cred_egid: btf.offset("cred", "egid")?,
+        _pad: 0,
     })
 }

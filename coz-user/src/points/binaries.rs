@@ -8,8 +8,9 @@ use std::sync::Arc;
 /// Where a spec's BINARY is looked for.
 #[derive(Debug)]
 pub struct Binaries {
-    main: Arc<Module>,
+    main: Option<Arc<Module>>,
     loaded: Vec<Arc<Module>>,
+    files: Vec<(PathBuf, PathBuf)>,
     scope: Scope,
     debug_dirs: Vec<PathBuf>,
 }
@@ -26,10 +27,10 @@ const LIBRARY_FOLDERS: [&str; 7] = [
 ];
 
 impl Binaries {
-    /// The program itself; scope and folders are for files that are opened later.
+    /// The program itself, where there is one; scope and folders are for files that are opened later.
     #[must_use]
-    pub fn new(main: Arc<Module>, scope: Scope, debug_dirs: Vec<PathBuf>) -> Self {
-        Self { main, loaded: Vec::new(), scope, debug_dirs }
+    pub fn new(main: impl Into<Option<Arc<Module>>>, scope: Scope, debug_dirs: Vec<PathBuf>) -> Self {
+        Self { main: main.into(), loaded: Vec::new(), files: Vec::new(), scope, debug_dirs }
     }
 
     /// Adds a library that the program has loaded.
@@ -37,10 +38,20 @@ impl Binaries {
         self.loaded.push(module);
     }
 
+    /// Adds files that the program has loaded: the name of each as the program sees it, and where it can be reached from here.
+    pub fn add_files(&mut self, files: impl IntoIterator<Item = (PathBuf, PathBuf)>) {
+        self.files.extend(files);
+    }
+
     /// The program itself.
-    #[must_use]
-    pub fn main(&self) -> &Arc<Module> {
-        &self.main
+    ///
+    /// # Errors
+    /// There is no single one: many are profiled.
+    pub fn main(&self) -> Result<&Arc<Module>> {
+        self.main.as_ref().context(
+            "no single program is profiled whose symbols could be meant; name the binary: \
+             -P BINARY@WHERE, with its path",
+        )
     }
 
     /// The binary that a spec names: the program if it names none; else what is loaded under this path or name
@@ -49,12 +60,14 @@ impl Binaries {
     /// # Errors
     /// When there is none, or it is no ELF file.
     pub fn find(&self, name: Option<&str>) -> Result<Arc<Module>> {
-        let Some(name) = name else { return Ok(Arc::clone(&self.main)) };
-        let mut known = std::iter::once(&self.main).chain(&self.loaded);
+        let Some(name) = name else { return self.main().cloned() };
+        let mut known = self.main.iter().chain(&self.loaded);
         if let Some(module) = known.find(|module| is_called(module.path(), name)) {
             return Ok(Arc::clone(module));
         }
-        let file = if name.contains('/') { Some(PathBuf::from(name)) } else { search(name) };
+        let loaded = self.files.iter().find(|(seen, _)| is_called(seen, name)).map(|(_, file)| file.clone());
+        let file =
+            loaded.or_else(|| if name.contains('/') { Some(PathBuf::from(name)) } else { search(name) });
         let Some(file) = file else {
             bail!("no binary '{name}': the program has loaded none of that name; give its path")
         };

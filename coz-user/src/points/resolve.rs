@@ -95,7 +95,7 @@ fn resolve_in(spec: &Spec, binaries: &Binaries) -> Result<Resolved> {
         Place::Sampled { file, line } => {
             only_ours("sampled lines")?;
             // That there is such a line is seen here, not when the run is over.
-            by_line::find(binaries.main(), file, *line)?;
+            by_line::find(binaries.main()?, file, *line)?;
             return plain(Source::Sampled { file: file.clone(), line: *line });
         }
         _ => {}

@@ -53,8 +53,12 @@ impl fmt::Display for Report<'_> {
 impl Report<'_> {
     fn title(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let program = names::clean(&self.profile.startup.program.join(" "));
-        let program = if program.is_empty() { "profile" } else { program.as_str() };
-        writeln!(f, "{}", names::head(program, self.options.style.width))?;
+        let program = match (program.is_empty(), self.profile.startup.attached) {
+            (true, _) => "profile".to_owned(),
+            (_, true) => format!("attached to {program}"),
+            (_, false) => program,
+        };
+        writeln!(f, "{}", names::head(&program, self.options.style.width))?;
         let whole = why_empty::is_without_points(self.profile);
         let mut parts = vec![plural(if whole { 0 } else { self.estimate.counted }, "experiment")];
         if let Some(runtime) = &self.profile.runtime {

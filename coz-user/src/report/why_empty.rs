@@ -19,12 +19,17 @@ pub fn explain(profile: &Profile, estimate: &Estimate, shows_hidden: bool) -> Op
     let in_scope = estimate.samples.iter().any(|s| s.samples.count > 0);
     let took = profile.runtime.as_ref().map(|runtime| runtime.time);
     let whole = is_without_points(profile);
+    let attached = profile.startup.attached;
     Some(if !in_scope && took.is_some_and(|took| took >= SHORT) {
         "No sample fell into code that may be selected. Was the program built with debug information (-g), and \
          are its sources in scope? --scope-source and --scope-binary widen it; `coz-bpf doctor PROGRAM` tells more."
             .into()
     } else if whole && in_scope {
         without_points(profile)
+    } else if attached && estimate.counted == 0 && discarded == 0 {
+        "No experiment was made: nobody could be delayed, or not in time. The notes below say who and why. What was counted \
+         tells where the time goes, not what would make the programs faster."
+            .into()
     } else if whole {
         ended_early(took)
     } else if estimate.counted == 0 && discarded > 0 {
@@ -65,6 +70,12 @@ pub fn is_without_points(profile: &Profile) -> bool {
 }
 
 fn without_points(profile: &Profile) -> String {
+    if profile.startup.attached {
+        return "There was no progress point, so no experiment was made, nothing was put into the programs, and nothing was \
+                delayed. Name what they are there for with --progress (`coz-bpf points PROGRAM` lists what can serve). \
+                Below is where the time goes; it does not tell what would make the programs faster."
+            .into();
+    }
     let took = profile.runtime.as_ref().map_or(0, |runtime| runtime.time) as f64 / 1e9;
     format!(
         "There was no progress point, so no experiment could be made: the run counts as one whole, end to end, of \

@@ -1,6 +1,7 @@
 //! The profiled program: whom it runs as, what it is, starting it, watching it, how it ended.
 
 pub mod binary;
+pub mod cgroup;
 pub mod exit;
 pub mod identity;
 pub mod inject;

@@ -200,6 +200,71 @@ pub fn threads(pid: i32) -> Result<Option<Vec<i32>>> {
     Ok((!found.is_empty()).then_some(found))
 }
 
+/// The ids of all processes, in ascending order.
+///
+/// # Errors
+/// `/proc` cannot be listed.
+pub fn all() -> Result<Vec<u32>> {
+    let entries = std::fs::read_dir("/proc").context("list /proc")?;
+    let mut found: Vec<u32> =
+        entries.map_while(Result::ok).filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
+    found.sort_unstable();
+    Ok(found)
+}
+
+/// What `/proc/PID/stat` says of a process.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Stat {
+    /// Its name, as the kernel keeps it: at most 15 bytes.
+    pub comm: Vec<u8>,
+    /// One letter, as in [`Status::state`].
+    pub state: char,
+    /// The parent's process id.
+    pub parent: u32,
+    /// A thread of the kernel: no program.
+    pub of_kernel: bool,
+}
+
+/// `/proc/PID/stat`, read and parsed; `None` where the process is gone or the text is malformed.
+#[must_use]
+pub fn stat(pid: u32) -> Option<Stat> {
+    parse_stat(&read(i32::try_from(pid).ok()?, "stat").ok()??)
+}
+
+fn parse_stat(text: &[u8]) -> Option<Stat> {
+    /// `PF_KTHREAD` (include/linux/sched.h).
+    const OF_KERNEL: u64 = 0x0020_0000;
+    let begin = text.iter().position(|&b| b == b'(')?;
+    // A name may hold brackets and blanks.
+    let end = text.iter().rposition(|&b| b == b')')?;
+    let mut words = str::from_utf8(text.get(end + 1..)?).ok()?.split_ascii_whitespace();
+    let (state, parent) = (words.next()?.chars().next()?, words.next()?.parse().ok()?);
+    let flags: u64 = words.nth(4)?.parse().ok()?;
+    Some(Stat {
+        comm: text.get(begin + 1..end)?.to_owned(),
+        state,
+        parent,
+        of_kernel: flags & OF_KERNEL != 0,
+    })
+}
+
+/// Where one of a process's files can be reached from here: under its name, if that is the same file for us; through the
+/// process's own root folder; by the mapping itself, if it has no name any more.
+#[must_use]
+pub fn reachable(pid: u32, mapping: &CodeMapping) -> PathBuf {
+    let is_it = |path: &Path| std::fs::metadata(path).is_ok_and(|meta| meta.ino() == mapping.inode);
+    if !mapping.deleted {
+        let within = PathBuf::from(format!("/proc/{pid}/root"))
+            .join(mapping.path.strip_prefix("/").unwrap_or(&mapping.path));
+        if is_it(&mapping.path) || !within.exists() {
+            return mapping.path.clone();
+        }
+        // Some file systems number a file differently in a mapping: what has its name there is it.
+        return within;
+    }
+    PathBuf::from(format!("/proc/{pid}/map_files/{:x}-{:x}", mapping.start, mapping.end))
+}
+
 /// The number (inode) of its pid namespace.
 ///
 /// # Errors
@@ -314,6 +379,29 @@ mod tests {
         assert_eq!((status.seccomp_mode, status.seccomp_filters, status.threads), (2, Some(3), 5));
         assert_eq!(Status::parse("Seccomp:\t0\n").seccomp_filters, None);
         assert_eq!(status_field("Seccomp_filters:\t3\n", "Seccomp"), None);
+    }
+
+    #[test]
+    fn a_name_may_look_like_anything() {
+        let text = b"12 (a) R (b) S 3 12 12 0 -1 2097216 0 0";
+        let stat = parse_stat(text).unwrap();
+        assert_eq!(
+            (stat.comm.as_slice(), stat.state, stat.parent, stat.of_kernel),
+            (&b"a) R (b"[..], 'S', 3, true)
+        );
+        assert_eq!(parse_stat(b"12 (x) S"), None);
+        let me = super::stat(std::process::id()).unwrap();
+        assert!(!me.of_kernel && all().unwrap().contains(&std::process::id()));
+    }
+
+    #[test]
+    fn our_own_program_is_reached_under_its_name() {
+        let me = std::process::id();
+        let (mappings, own) = (code_mappings(me as i32).unwrap().unwrap(), std::env::current_exe().unwrap());
+        let mapping = mappings.iter().find(|m| m.path == own).unwrap();
+        assert_eq!(reachable(me, mapping), own);
+        let gone = CodeMapping { deleted: true, ..mapping.clone() };
+        assert!(reachable(me, &gone).starts_with(format!("/proc/{me}/map_files")));
     }
 
     #[test]

@@ -27,6 +27,8 @@ impl Runtime {
             out_of_scope,
             throttled_ns,
             quota_periods,
+            outside_ns,
+            held_back_ns,
             enough_ns,
             threads,
             points,
@@ -49,6 +51,8 @@ impl Runtime {
             (&mut ours.cpu_ns, cpu_ns),
             (&mut ours.out_of_scope, out_of_scope),
             (&mut ours.throttled_ns, throttled_ns),
+            (&mut ours.outside_ns, outside_ns),
+            (&mut ours.held_back_ns, held_back_ns),
             (&mut ours.quota_periods.0, quota_periods.0),
             (&mut ours.quota_periods.1, quota_periods.1),
         ] {

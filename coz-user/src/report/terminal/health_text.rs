@@ -45,6 +45,16 @@ fn summary(report: &Report<'_>) -> Option<String> {
     if health.delay_ns > 0 {
         parts.push(format!("delays made the run {:.1} s longer", health.delay_ns as f64 / 1e9));
     }
+    if let Some(text) = outside(report) {
+        parts.push(text);
+    }
+    if let Some(part) = report.profile.startup.max_overhead.filter(|_| health.held_back_ns > 0) {
+        parts.push(format!(
+            "experiments were put off by {:.1} s in all, so that delays and load take no more than {:.0} % of the time",
+            health.held_back_ns as f64 / 1e9,
+            100.0 * part
+        ));
+    }
     if let Some((points, enough)) = report.profile.startup.until.zip(health.enough_ns) {
         let seconds = enough as f64 / 1e9;
         parts.push(format!(
@@ -57,4 +67,13 @@ fn summary(report: &Report<'_>) -> Option<String> {
         parts.push(format!("experiments that do not count: {}", discarded.join(", ")));
     }
     Some(parts.join("; ") + ".")
+}
+
+/// How much of what the CPUs did was not of the programs that were attached to.
+fn outside(report: &Report<'_>) -> Option<String> {
+    let health = &report.profile.runtime.as_ref()?.health;
+    let all = (health.cpu_ns + health.outside_ns) as f64;
+    let share = 100.0 * health.outside_ns as f64 / all;
+    (report.profile.startup.attached && all > 0.0)
+        .then(|| format!("{share:.0} % of the CPU time was used by others, coz-bpf included"))
 }

@@ -1,0 +1,63 @@
+//! Who belongs to the profiled set, besides the descendants of its members.
+
+use aya_ebpf::helpers::{
+    bpf_get_current_comm, bpf_ktime_get_ns, generated::bpf_get_current_ancestor_cgroup_id,
+};
+use coz_common::abi::{Control, Stat, rule};
+
+use crate::{
+    kernel::{Task, read},
+    maps::{PROCESSES, count, offsets},
+    thread,
+};
+
+/// `PF_EXITING` (include/linux/sched.h).
+const PF_EXITING: u32 = 0x4;
+/// `TASK_INTERRUPTIBLE`, `TASK_UNINTERRUPTIBLE`, stopped and traced (include/linux/sched.h).
+const WAITING: u32 = 0x1 | 0x2 | 0x4 | 0x8;
+
+/// Whether the current process, which has just executed a program, joins by the rule.
+#[inline(always)]
+pub fn joins(control: &Control, tgid: u32) -> bool {
+    match control.rule {
+        rule::COMM => bpf_get_current_comm().is_ok_and(|name| name == control.comm),
+        rule::CGROUP => {
+            // SAFETY: a helper with a plain number.
+            let group = unsafe { bpf_get_current_ancestor_cgroup_id(control.cgroup_level as i32) };
+            group != 0 && group == control.cgroup
+        }
+        rule::ALL => tgid != control.ourselves,
+        _ => false,
+    }
+}
+
+/// Whether a task runs with other rights than those of who has started it: the kernel lets nobody reach into such a program.
+#[inline(always)]
+pub fn has_other_rights(task: Task) -> bool {
+    let at = offsets();
+    let Some(cred) = read::<*const u8>(task, at.task_cred) else { return false };
+    let id = |offset| read::<u32>(cred, offset);
+    id(at.cred_uid) != id(at.cred_euid) || id(at.cred_gid) != id(at.cred_egid)
+}
+
+/// A task that runs already: it joins if its process is of the set. Its clock starts at the next experiment.
+#[inline(always)]
+pub fn try_admit(task: Task) -> Option<()> {
+    let at = offsets();
+    let tgid: u32 = read(task, at.task_tgid)?;
+    PROCESSES.get_ptr(tgid)?;
+    let tid: u32 = read(task, at.task_pid)?;
+    let flags: u32 = read(task, at.task_flags)?;
+    if thread::index_of(tid).is_some() || flags & PF_EXITING != 0 {
+        return None;
+    }
+    let (index, thread) = thread::claim(task, tid, tgid)?;
+    // What it does at this moment its first event will tell. One that waits is taken to have begun now.
+    if read::<u32>(task, at.task_state)? & WAITING != 0 {
+        // SAFETY: a helper without arguments.
+        thread.slot.blocked_at = unsafe { bpf_ktime_get_ns() };
+    }
+    thread::publish(tid, index);
+    count(Stat::Admitted, 1);
+    Some(())
+}

@@ -1,0 +1,209 @@
+//! Processes that run already and into which the handler is put, so that they can be delayed; and how they are left.
+
+use std::{
+    collections::{BTreeMap, HashMap, HashSet},
+    fmt::Write as _,
+    os::fd::OwnedFd,
+    sync::{Arc, Mutex, PoisonError, mpsc},
+    thread,
+};
+
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+
+use crate::target::{
+    inject::{self, Entered, Left, Refused},
+    process,
+};
+
+/// So many processes are entered, or left, at once.
+const AT_ONCE: usize = 4;
+/// So many are named.
+const NAMED: usize = 5;
+
+/// What came of entering a process.
+#[derive(Debug)]
+pub struct Answer {
+    /// Which.
+    pub pid: u32,
+    /// What.
+    pub result: Result<Entered, Refused>,
+}
+
+/// Those that were entered.
+#[derive(Debug)]
+pub struct Guests {
+    jobs: mpsc::Sender<u32>,
+    entered: HashMap<u32, Arc<Entered>>,
+    /// Of a child that was forked by one of them: which has its handler from whom.
+    origins: HashMap<u32, Arc<Entered>>,
+    asked: HashSet<u32>,
+    /// Of these, those that were not answered yet, and who was forked by them meanwhile.
+    pending: HashMap<u32, Vec<u32>>,
+    refused: BTreeMap<String, Vec<String>>,
+}
+
+impl Guests {
+    /// Starts the threads that enter; answers come through the channel.
+    #[must_use]
+    pub fn new(maps: [Arc<OwnedFd>; 5], signal: u32) -> (Self, UnboundedReceiver<Answer>) {
+        let (jobs, work) = mpsc::channel();
+        let (answers, answered) = unbounded_channel();
+        let (work, maps) = (Arc::new(Mutex::new(work)), Arc::new(maps));
+        for _ in 0..AT_ONCE {
+            let (work, maps, answers) = (Arc::clone(&work), Arc::clone(&maps), answers.clone());
+            // They end when `jobs` is dropped. Where none can be started nobody is delayed, which the report says.
+            let _ = thread::Builder::new()
+                .name("coz-enter".into())
+                .spawn(move || enter_each(&work, &maps, signal, &answers));
+        }
+        let guests = Self {
+            jobs,
+            entered: HashMap::new(),
+            origins: HashMap::new(),
+            asked: HashSet::new(),
+            pending: HashMap::new(),
+            refused: BTreeMap::new(),
+        };
+        (guests, answered)
+    }
+
+    /// Has a process entered, unless it was or will be.
+    pub fn enter(&mut self, pid: u32) {
+        if self.asked.insert(pid) {
+            self.pending.entry(pid).or_default();
+            // The threads are gone only if they could not be started.
+            let _ = self.jobs.send(pid);
+        }
+    }
+
+    /// A process of the set has forked: what was put into it is in the child, too. Where it is being entered just now that will be seen
+    /// when it has been.
+    pub fn forked(&mut self, child: u32, parent: u32) {
+        if let Some(children) = self.pending.get_mut(&parent) {
+            children.push(child);
+        } else if let Some(origin) = self.entered.get(&parent).or_else(|| self.origins.get(&parent)) {
+            self.origins.insert(child, Arc::clone(origin));
+        }
+    }
+
+    /// This process has been answered for, and was entered or not: those of its children that have the handler from it. The others are
+    /// entered themselves.
+    pub fn waiting_for(&mut self, parent: u32, entered: Option<&Entered>) -> Vec<(u32, Arc<Entered>)> {
+        let children = self.pending.remove(&parent).unwrap_or_default();
+        let Some(entered) = entered else { return Vec::new() };
+        let mut with_handler = Vec::new();
+        for child in children {
+            match i32::try_from(child).ok().and_then(|pid| entered.inherited_by(pid)) {
+                Some(inherited) => {
+                    let inherited = Arc::new(inherited);
+                    self.entered.insert(child, Arc::clone(&inherited));
+                    with_handler.push((child, inherited));
+                }
+                None => self.enter(child),
+            }
+        }
+        with_handler
+    }
+
+    /// Whether all that were to be entered have been answered for.
+    #[must_use]
+    pub fn is_settled(&self) -> bool {
+        self.pending.is_empty()
+    }
+
+    /// A process has ended, or has another program now.
+    pub fn ended(&mut self, pid: u32) {
+        self.entered.remove(&pid);
+        self.origins.remove(&pid);
+        self.asked.remove(&pid);
+    }
+
+    /// Takes note of an answer: the handler and the number of seccomp filters, where the process was entered.
+    pub fn answered(&mut self, answer: Answer) -> Option<Arc<Entered>> {
+        match answer.result {
+            Ok(entered) => {
+                let entered = Arc::new(entered);
+                self.entered.insert(answer.pid, Arc::clone(&entered));
+                Some(entered)
+            }
+            // It has ended, or will be asked for again.
+            Err(Refused::Gone) => None,
+            Err(why) => {
+                let name =
+                    process::stat(answer.pid).map(|stat| String::from_utf8_lossy(&stat.comm).into_owned());
+                let who = format!("{} ({})", answer.pid, name.unwrap_or_default());
+                self.refused.entry(why.to_string()).or_default().push(who);
+                None
+            }
+        }
+    }
+
+    /// How many were entered and are there.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.entered.len()
+    }
+
+    /// Which processes are not delayed, and why.
+    pub fn notices(&self) -> impl Iterator<Item = String> + '_ {
+        self.refused.iter().map(|(why, who)| {
+            let mut text = match who.len() {
+                1 => "process ".to_owned(),
+                n => format!("{n} processes, "),
+            };
+            text += &who.iter().take(NAMED).cloned().collect::<Vec<_>>().join(", ");
+            if who.len() > NAMED {
+                text += ", ...";
+            }
+            // Writing to a String can not fail.
+            let _ = write!(text, ": no delays can be inserted ({why}); samples and visits are counted");
+            text
+        })
+    }
+
+    /// Leaves all of them, and those of `alive` that have it from one of them; what could not be undone. Nobody sends the signal any
+    /// more.
+    pub fn leave(self, alive: impl Iterator<Item = u32>) -> Vec<String> {
+        let Self { jobs, entered, origins, .. } = self;
+        drop(jobs);
+        let children = alive.filter_map(|pid| {
+            let origin = origins.get(&pid)?;
+            origin.inherited_by(i32::try_from(pid).ok()?).map(Arc::new)
+        });
+        let all: Vec<Arc<Entered>> = entered.into_values().chain(children).collect();
+        let each = all.len().div_ceil(AT_ONCE).max(1);
+        thread::scope(|scope| {
+            let some = all.chunks(each).map(|some| {
+                scope.spawn(move || some.iter().filter_map(|entered| leave(entered)).collect::<Vec<String>>())
+            });
+            let threads: Vec<_> = some.collect();
+            threads.into_iter().flat_map(|thread| thread.join().unwrap_or_default()).collect()
+        })
+    }
+}
+
+fn leave(entered: &Entered) -> Option<String> {
+    match entered.leave() {
+        Ok(Left::Undone { .. } | Left::Gone) => None,
+        Err(error) => Some(format!(
+            "process {}: what was put into it is still there, and does nothing: {error}",
+            entered.pid()
+        )),
+    }
+}
+
+fn enter_each(
+    work: &Mutex<mpsc::Receiver<u32>>,
+    maps: &inject::Maps,
+    signal: u32,
+    answers: &UnboundedSender<Answer>,
+) {
+    loop {
+        let job = work.lock().unwrap_or_else(PoisonError::into_inner).recv();
+        let Ok(pid) = job else { return };
+        let Ok(id) = i32::try_from(pid) else { continue };
+        if answers.send(Answer { pid, result: inject::enter(id, maps, signal) }).is_err() {
+            return;
+        }
+    }
+}
