@@ -38,6 +38,8 @@ impl Session {
         self.ready.kernel.end();
         if self.subject.is_attached() {
             self.detach();
+        } else {
+            self.leave_the_rest();
         }
         if let End::Harm(_) = end {
             self.ready.notices.push(end.to_string());
