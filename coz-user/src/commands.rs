@@ -5,7 +5,7 @@ use std::{fmt::Write as _, sync::Arc};
 use anyhow::{Context, Result};
 
 use crate::{
-    cli::{Color, DoctorConfig, Exit, PointsConfig, ReportConfig, Sort, Talk, View},
+    cli::{Color, DiffConfig, DoctorConfig, Exit, FoldedBy, PointsConfig, ReportConfig, Sort, Talk, View},
     estimate,
     kernel::{btf::Btf, doctor},
     points,
@@ -26,7 +26,26 @@ pub fn report(config: &ReportConfig) -> Result<String> {
         coz: config.coz.clone(),
         csv: config.csv.clone(),
         html: config.html.clone(),
-        folded: None,
+        folded: config.folded.clone(),
+        folded_by: match config.folded_by {
+            FoldedBy::Time => report::folded::Weight::Time,
+            FoldedBy::Worth => report::folded::Weight::Worth,
+        },
+    })
+}
+
+/// `coz-bpf diff`: what belongs on the standard output.
+///
+/// # Errors
+/// A profile can not be read, or a file not written.
+pub fn diff(config: &DiffConfig) -> Result<String> {
+    report::diff::run(&report::diff::DiffOptions {
+        before: config.before.clone(),
+        after: config.after.clone(),
+        json: config.json,
+        html: config.html.clone(),
+        top: config.top,
+        style: Style::of_stream(color(config.talk.color), false),
     })
 }
 

@@ -3,6 +3,7 @@
 pub mod cli;
 pub mod commands;
 pub mod controller;
+pub mod diff;
 pub mod estimate;
 pub mod experiment;
 pub mod kernel;

@@ -35,6 +35,7 @@ fn carry_out(command: Command) -> anyhow::Result<u8> {
             result
         }
         Command::Report(config) => commands::report(&config).and_then(|text| print(&text, 0)),
+        Command::Diff(config) => commands::diff(&config).and_then(|text| print(&text, 0)),
         Command::View(config) => {
             let options = commands::page();
             view::run(&config, options, |text| print(text, 0).map(drop)).map(|()| 0)

@@ -7,6 +7,7 @@ use std::fmt::Write as _;
 use std::io::{self, IsTerminal, Write};
 use std::sync::{Mutex, PoisonError};
 
+use crate::estimate::more::rounded;
 use coz_common::units::Nanos;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle, TermLike};
 
@@ -34,6 +35,10 @@ pub struct Best {
     pub location: String,
     /// Its largest effect, as a fraction.
     pub effect: f64,
+    /// Half the width of its interval there; `None` where it is not known.
+    pub half_width: Option<f64>,
+    /// How many seconds more it takes, probably, until that is known well enough; `None`: it is, or nobody knows.
+    pub seconds_more: Option<f64>,
 }
 
 /// The line itself. Dropping it wipes it away.
@@ -117,7 +122,14 @@ pub fn render(status: &Status) -> String {
         let _ = write!(text, "  {} visits/s", short(rate));
     }
     if let Some(best) = &status.best {
-        let _ = write!(text, "  best {:+.0} % {}", best.effect * 100.0, tail(&best.location));
+        let _ = write!(text, "  best {:+.0} %", best.effect * 100.0);
+        if let Some(half) = best.half_width.filter(|half| *half < 1.0) {
+            let _ = write!(text, " (±{:.0})", (half * 100.0).max(1.0));
+        }
+        if let Some(seconds) = best.seconds_more {
+            let _ = write!(text, ", about {} more:", rounded(seconds));
+        }
+        let _ = write!(text, " {}", tail(&best.location));
     }
     text
 }
@@ -218,14 +230,22 @@ mod tests {
             attached: None,
             experiments: 120,
             visits_per_second: Some(1234.0),
-            best: Some(Best { location: "/src/app/queue.rs:42".into(), effect: 0.314 }),
+            best: Some(Best {
+                location: "/src/app/queue.rs:42".into(),
+                effect: 0.314,
+                half_width: Some(0.042),
+                seconds_more: Some(33.0),
+            }),
             note: None,
         }
     }
 
     #[test]
     fn it_says_elapsed_experiments_rate_and_best_line() {
-        assert_eq!(render(&full()), "coz-bpf 1:23  120 experiments  1234 visits/s  best +31 % queue.rs:42");
+        assert_eq!(
+            render(&full()),
+            "coz-bpf 1:23  120 experiments  1234 visits/s  best +31 % (±4), about 40 s more: queue.rs:42"
+        );
     }
 
     #[test]
@@ -242,10 +262,19 @@ mod tests {
     }
 
     #[test]
-    fn a_full_line_fits_a_narrow_terminal() {
-        assert!(
-            render(&Status { experiments: 9_999, visits_per_second: Some(9_999.9), ..full() }).len() < 79
-        );
+    fn a_full_line_fits_a_usual_terminal() {
+        let text = render(&Status { experiments: 999, visits_per_second: Some(999.9), ..full() });
+        assert!(text.chars().count() <= 92, "{text}");
+        let first: String = text.chars().take(79).collect();
+        assert!(first.contains("s more:"), "what is cut off is the place: {first}");
+        let known = Best { seconds_more: None, ..full().best.unwrap() };
+        let text = render(&Status {
+            experiments: 9_999,
+            visits_per_second: Some(9_999.9),
+            best: Some(known),
+            ..full()
+        });
+        assert!(text.chars().count() < 79, "{text}");
     }
 
     #[test]

@@ -222,8 +222,10 @@ fn the_crate_of_coz_counts_exactly() {
 fn a_latency_is_measured_in_its_thread_and_agrees_with_littles_law() {
     let place = Place::new();
     let program = compile(&place, "shapes.c", "shapes", &[]);
-    let options = ["-L", "rest", "-L", "pair=again,syscall:getppid"];
-    let ended = run(&place, &options, &program, &["1000", "resting"]);
+    // Without delays every experiment is one of those from which these figures are: as many as it takes to tell growth
+    // from chance, on a slow machine too.
+    let options = ["-L", "rest", "-L", "pair=again,syscall:getppid", "--speedups", "0"];
+    let ended = run(&place, &options, &program, &["2000", "resting"]);
     ended.assert_says(0, &["latency of rest", "median 2.", "99th percentile"]);
     let records = records(&place);
     let points: Vec<&Value> =

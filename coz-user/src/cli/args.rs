@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
-use super::config::{Color, Granularity, Sort};
+use super::config::{Color, FoldedBy, Granularity, Sort};
 use super::validate::{parse_overhead, parse_percent, parse_points, parse_seconds};
 
 const EXIT_CODES: &str = "\
@@ -234,9 +234,19 @@ pub(super) struct ReportArgs {
     /// Write coz's text format (- is the standard output)
     #[arg(long, value_name = "OUT", help_heading = "Output")]
     pub coz: Option<PathBuf>,
-    /// Write folded stacks
+    /// Write folded stacks for a flame graph: function and line, for a profile has no call chains (- is the standard output)
     #[arg(long, value_name = "OUT", help_heading = "Output")]
     pub folded: Option<PathBuf>,
+    /// With --folded: what its numbers are
+    #[arg(
+        long,
+        value_enum,
+        value_name = "WHAT",
+        default_value_t,
+        requires = "folded",
+        help_heading = "Output"
+    )]
+    pub folded_by: FoldedBy,
     /// Write the curves as CSV (- is the standard output)
     #[arg(long, value_name = "OUT", help_heading = "Output")]
     pub csv: Option<PathBuf>,
@@ -289,6 +299,15 @@ pub(super) struct DiffArgs {
     /// Profile of the program after it
     #[arg(value_name = "AFTER")]
     pub after: PathBuf,
+    /// Show so many lines
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    pub top: usize,
+    /// Print everything as JSON
+    #[arg(long)]
+    pub json: bool,
+    /// Write a page that stands alone, for a browser (- is the standard output)
+    #[arg(long, value_name = "OUT")]
+    pub html: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]

@@ -17,6 +17,8 @@ pub enum Command {
     Report(ReportConfig),
     /// `coz-bpf view`
     View(ViewConfig),
+    /// `coz-bpf diff`
+    Diff(DiffConfig),
     /// `coz-bpf points`
     Points(PointsConfig),
     /// `coz-bpf points --run`
@@ -37,6 +39,17 @@ pub enum Subject {
     },
     /// Programs that run already.
     Running(Whom),
+}
+
+impl Subject {
+    /// The user whom a program is to run as, where one was named.
+    #[must_use]
+    pub fn user(&self) -> Option<&str> {
+        match self {
+            Self::Program { user, .. } => user.as_deref(),
+            Self::Running(_) => None,
+        }
+    }
 }
 
 /// Which of the programs that run.
@@ -125,10 +138,31 @@ pub struct ReportConfig {
     pub coz: Option<PathBuf>,
     /// Write CSV here; `-` is the standard output.
     pub csv: Option<PathBuf>,
+    /// Write folded stacks here; `-` is the standard output.
+    pub folded: Option<PathBuf>,
+    /// What their numbers are.
+    pub folded_by: FoldedBy,
     /// Write the page here; `-` is the standard output.
     pub html: Option<PathBuf>,
     /// How the text looks.
     pub view: View,
+    /// How much is said.
+    pub talk: Talk,
+}
+
+/// Which two profiles are compared.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DiffConfig {
+    /// The profile before the change.
+    pub before: PathBuf,
+    /// The profile after it.
+    pub after: PathBuf,
+    /// At most so many lines; 0: all.
+    pub top: usize,
+    /// Print JSON instead of text.
+    pub json: bool,
+    /// Write the page here; `-` is the standard output.
+    pub html: Option<PathBuf>,
     /// How much is said.
     pub talk: Talk,
 }
@@ -242,6 +276,16 @@ pub enum Granularity {
     Line,
     /// Functions (needs a symbol table only)
     Function,
+}
+
+/// What the numbers of folded stacks are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum FoldedBy {
+    /// CPU time, in microseconds: where the time goes
+    #[default]
+    Time,
+    /// What a line is worth, in hundredths of a percent: what would be saved
+    Worth,
 }
 
 /// Order of a report's lines.

@@ -14,8 +14,8 @@ use std::ffi::OsString;
 use clap::{CommandFactory, FromArgMatches};
 
 pub use config::{
-    Color, Command, DoctorConfig, Fixed, Granularity, PointsConfig, ReportConfig, RunConfig, Sort, Subject,
-    Talk, View, ViewConfig, WatchConfig, Whom,
+    Color, Command, DiffConfig, DoctorConfig, Fixed, FoldedBy, Granularity, PointsConfig, ReportConfig,
+    RunConfig, Sort, Subject, Talk, View, ViewConfig, WatchConfig, Whom,
 };
 pub use exit::Exit;
 

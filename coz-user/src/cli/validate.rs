@@ -4,8 +4,8 @@ use coz_common::units::{Nanos, Speedup};
 
 use super::args::{self, Cli, CommandArgs, MeasureArgs, TalkArgs, ViewArgs};
 use super::config::{
-    Command, DoctorConfig, Fixed, Granularity, PointsConfig, ReportConfig, RunConfig, Subject, Talk, View,
-    ViewConfig, WatchConfig, Whom,
+    Command, DiffConfig, DoctorConfig, Fixed, Granularity, PointsConfig, ReportConfig, RunConfig, Subject,
+    Talk, View, ViewConfig, WatchConfig, Whom,
 };
 use super::exit::Exit;
 
@@ -29,6 +29,8 @@ pub(super) fn command(cli: Cli) -> Result<Command, Exit> {
             coz: args.coz,
             csv: args.csv,
             html: args.html,
+            folded: args.folded,
+            folded_by: args.folded_by,
             view: view(&args.view),
             talk,
         }),
@@ -54,9 +56,14 @@ pub(super) fn command(cli: Cli) -> Result<Command, Exit> {
             }),
         },
         CommandArgs::Doctor(args) => Command::Doctor(DoctorConfig { program: args.program, talk }),
-        CommandArgs::Diff(_) => {
-            return Err(Exit::usage("this command is not in this version yet"));
-        }
+        CommandArgs::Diff(args) => Command::Diff(DiffConfig {
+            before: args.before,
+            after: args.after,
+            top: args.top,
+            json: args.json,
+            html: args.html,
+            talk,
+        }),
     })
 }
 
@@ -81,6 +88,11 @@ fn whom(args: args::Whom) -> Result<Whom, Exit> {
 
 fn profile(subject: Subject, m: MeasureArgs, overhead: Option<f64>, talk: Talk) -> Result<RunConfig, Exit> {
     let fixed = fixed(&m)?;
+    if m.end_to_end && matches!(subject, Subject::Running(_)) {
+        return Err(Exit::usage(
+            "--end-to-end is for `run`: of programs that run already there is no whole run",
+        ));
+    }
     if m.end_to_end && !(m.progress.is_empty() && m.latency.is_empty()) {
         return Err(Exit::usage(
             "--end-to-end makes the whole run the progress point: it cannot be used with -P or -L",

@@ -19,7 +19,7 @@ use crate::{
     experiment::{data::PointVisits, machine::Event, record},
     kernel::control::now,
     points, report,
-    target::exit::ExitStatus,
+    target::{exit::ExitStatus, identity::Identity},
 };
 
 /// Short programs end before their lines are known: what is still being looked up gets so long.
@@ -82,7 +82,7 @@ impl Session {
             self.voice.mention(&format!("kernel side: {stats}"));
         }
         let points = self.points_of_the_run()?;
-        let samples = self.samples();
+        let samples = self.with_texts(self.samples());
         let wall = end.since(self.released);
         let facts = Facts {
             wall,
@@ -178,9 +178,18 @@ impl Session {
                     function: Some(line.function.to_string()),
                     file: line.file.as_ref().map(ToString::to_string),
                     line: (line.line > 0).then_some(line.line),
+                    text: None,
                 })
             })
             .collect()
+    }
+
+    /// With the lines' source text, as far as the program's user may read it: debug information may name any file.
+    fn with_texts(&self, samples: Vec<record::Samples>) -> Vec<record::Samples> {
+        match Identity::resolve(self.config.subject.user()) {
+            Ok(identity) => report::source::with_texts(samples, identity.uid, identity.gid),
+            Err(_) => samples,
+        }
     }
 
     fn print_report(self) {

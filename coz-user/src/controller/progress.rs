@@ -5,6 +5,7 @@ use std::time::Instant;
 use coz_common::units::Nanos;
 
 use crate::{
+    estimate::{Line, more},
     experiment::{data::Experiment, record},
     report,
     status::{Best, Status},
@@ -65,16 +66,33 @@ impl Progress {
     }
 }
 
-/// The line with the largest effect so far, without intervals: those take time.
+/// The line with the largest effect so far, with the quick intervals: those of the report take time.
 fn best(profile: &[u8]) -> Option<Best> {
     let profile = record::parse(profile).ok()?;
     let options = report::Options { replicates: 0, sources: false, ..report::Options::default() };
     let estimate = report::estimate_profile(&profile, &options);
     let largest = estimate.lines.iter().filter(|line| line.hidden.is_none()).filter_map(|line| {
-        let effect = line.summary.iter().map(|level| level.effect).fold(f64::MIN, f64::max);
-        (effect > 0.0).then(|| Best { location: line.location.clone(), effect })
+        let most = line.summary.iter().max_by(|a, b| a.effect.total_cmp(&b.effect))?;
+        (most.effect > 0.0).then_some((line, most))
     });
-    largest.max_by(|a, b| a.effect.total_cmp(&b.effect))
+    let (line, most) = largest.max_by(|(_, a), (_, b)| a.effect.total_cmp(&b.effect))?;
+    let seconds_more = match profile.startup.until {
+        Some(points) => until(line, points / 100.0, profile.seconds()),
+        None => more::more(line, profile.seconds(), estimate.counted).map(|more| more.seconds),
+    };
+    Some(Best {
+        location: line.location.clone(),
+        effect: most.effect,
+        half_width: most.low.zip(most.high).map(|(low, high)| (high - low) / 2.0),
+        seconds_more,
+    })
+}
+
+/// How long until half the width of the first line's interval is below what `--until` asks for: it goes with the root of the
+/// time.
+fn until(line: &Line, wanted: f64, seconds: f64) -> Option<f64> {
+    let half = line.half_width.filter(|half| half.is_finite())?;
+    (half > wanted && wanted > 0.0).then(|| seconds * ((half / wanted).powi(2) - 1.0))
 }
 
 #[cfg(test)]
@@ -89,6 +107,13 @@ mod tests {
         assert_eq!(progress.status(Nanos(SECOND / 2), Some(10), false, b"").visits_per_second, None);
         assert_eq!(progress.status(Nanos(SECOND), Some(100), false, b"").visits_per_second, Some(100.0));
         assert_eq!(progress.status(Nanos(3 * SECOND), Some(500), false, b"").visits_per_second, Some(200.0));
+    }
+
+    #[test]
+    fn what_until_asks_for_takes_the_square_of_the_width() {
+        let line = Line { half_width: Some(0.1), ..Line::default() };
+        assert_eq!(until(&line, 0.05, 20.0).map(f64::round), Some(60.0));
+        assert_eq!(until(&line, 0.2, 20.0), None, "it is there");
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! From what the machine says to what stands in the profile.
 
-use std::io::Write;
+use std::{collections::HashSet, io::Write};
 
 use anyhow::Result;
 use coz_common::units::{LineId, Nanos};
@@ -25,12 +25,20 @@ pub struct Recorder<W> {
     kept: Writer<Vec<u8>>,
     start: Nanos,
     refused: Option<WriteError>,
+    /// The lines whose function has been told.
+    told: HashSet<LineId>,
 }
 
 impl<W: Write> Recorder<W> {
     /// `start`: when the profile began.
     pub fn new(file: W, start: Nanos) -> Self {
-        Self { file: Writer::new(file), kept: Writer::new(Vec::new()), start, refused: None }
+        Self {
+            file: Writer::new(file),
+            kept: Writer::new(Vec::new()),
+            start,
+            refused: None,
+            told: HashSet::new(),
+        }
     }
 
     /// Why the file takes no more, once: what comes after that is only in the report.
@@ -104,7 +112,11 @@ impl<W: Write> Recorder<W> {
             })
             .collect();
         let valid = ended.invalid.is_none();
-        let selected = attribution.lines().get(line).map(crate::symbols::Line::location).unwrap_or_default();
+        let lines = attribution.lines();
+        let place = lines.get(line);
+        let selected = place.map(crate::symbols::Line::location).unwrap_or_default();
+        let function = place.filter(|_| self.told.insert(line)).map(|place| place.function.to_string());
+        drop(lines);
         let record = record::Experiment {
             selected,
             speedup: ended.speedup.fraction(),
@@ -118,6 +130,7 @@ impl<W: Write> Recorder<W> {
             begin: ended.begin.since(self.start).0,
             selected_weight: ended.selected.weight_ns,
             samples: ended.set.samples,
+            function,
             points: None,
         };
         self.kept.experiment(&record, &deltas)?;

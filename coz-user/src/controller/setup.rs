@@ -183,11 +183,7 @@ pub fn prepare(config: &RunConfig, voice: &Voice) -> Result<Ready> {
     check_machine(&btf)?;
     let btf = btf?;
     let pid_max = pid_max()?;
-    let user = match &config.subject {
-        Subject::Program { user, .. } => user.as_deref(),
-        Subject::Running(_) => None,
-    };
-    let identity = Identity::resolve(user)?;
+    let identity = Identity::resolve(config.subject.user())?;
     let found = Found::find(config, &identity, voice)?;
     let program = found.words();
 

@@ -21,6 +21,7 @@ pub mod histogram;
 pub mod interval;
 pub mod latency;
 pub mod line;
+pub mod more;
 pub mod outliers;
 pub mod phase;
 pub mod prepare;
@@ -134,7 +135,10 @@ pub fn estimate(profile: &Profile, settings: &Settings) -> Estimate {
                     line.function = sampled.samples.function.clone();
                     line.source = sampled.samples.file.clone().zip(sampled.samples.line);
                 }
-                None => (line.samples, line.share) = series.samples(),
+                None => {
+                    (line.samples, line.share) = series.samples();
+                    line.function = series.function.clone();
+                }
             }
             line
         })

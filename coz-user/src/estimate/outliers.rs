@@ -22,11 +22,29 @@ const MAD_TO_SIGMA: f64 = 1.4826;
 /// Which trials to keep: all but the mishaps (see above).
 #[must_use]
 pub fn keep(trials: &[Trial], basis: &Basis, kind: PointKind) -> Vec<bool> {
+    keep_by(trials, |keep| {
+        let fit = Fit::new(trials, keep, basis, kind)?;
+        Some(trials.iter().map(|t| fit.deviation(t)).collect())
+    })
+}
+
+/// The same of trials that all have the same speedup: those that are far slower than their mean.
+#[must_use]
+pub fn keep_alike(trials: &[Trial]) -> Vec<bool> {
+    keep_by(trials, |keep| {
+        let kept = trials.iter().zip(keep).filter(|(_, keep)| **keep).map(|(trial, _)| trial);
+        let (cost, visits) = kept.fold((0.0, 0.0), |(cost, visits), t| (cost + t.cost, visits + t.visits));
+        let off = |t: &Trial| t.visits * (cost / visits) / t.cost.max(1.0) - 1.0;
+        (cost > 0.0 && visits > 0.0).then(|| trials.iter().map(off).collect())
+    })
+}
+
+/// `deviations`: how much faster each trial was than those kept say, as a share; `None` where they say nothing.
+fn keep_by(trials: &[Trial], deviations: impl Fn(&[bool]) -> Option<Vec<f64>>) -> Vec<bool> {
     let all = vec![true; trials.len()];
     let mut keep = all.clone();
     for _ in 0..5 {
-        let Some(fit) = Fit::new(trials, &keep, basis, kind) else { return all };
-        let deviation: Vec<f64> = trials.iter().map(|t| fit.deviation(t)).collect();
+        let Some(deviation) = deviations(&keep) else { return all };
         let scaled: Vec<f64> = trials.iter().zip(&deviation).map(|(t, d)| d * t.exposure.sqrt()).collect();
         let centre = median(scaled.clone());
         let sigma = MAD_TO_SIGMA * median(scaled.iter().map(|z| (z - centre).abs()).collect());
@@ -44,7 +62,7 @@ pub fn keep(trials: &[Trial], basis: &Basis, kind: PointKind) -> Vec<bool> {
         keep = next;
     }
     // Each group must keep enough to stand on.
-    match Fit::new(trials, &keep, basis, kind) {
+    match deviations(&keep) {
         Some(_) => keep,
         None => all,
     }

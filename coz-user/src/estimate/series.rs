@@ -2,7 +2,7 @@
 
 use super::PointTotal;
 use crate::experiment::record::{Experiment, PointDelta, PointKind, Profile};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 /// What one experiment says about one point.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -51,6 +51,8 @@ pub struct Series {
     pub point: String,
     /// Its kind.
     pub kind: PointKind,
+    /// The function around the line, where an experiment tells it.
+    pub function: Option<String>,
     /// The trials.
     pub trials: Vec<Trial>,
 }
@@ -72,6 +74,11 @@ impl Series {
 pub fn all(profile: &Profile) -> Vec<Series> {
     let points = profile.points();
     let mut series: BTreeMap<(&str, usize), Vec<Trial>> = BTreeMap::new();
+    let functions: HashMap<&str, &str> = profile
+        .experiments
+        .iter()
+        .filter_map(|r| Some((r.experiment.selected.as_str(), r.experiment.function.as_deref()?)))
+        .collect();
     for recorded in profile.experiments.iter().filter(|r| r.experiment.valid) {
         for (i, (name, kind)) in points.iter().enumerate() {
             let found = recorded.points.iter().find(|p| p.name() == name);
@@ -85,6 +92,7 @@ pub fn all(profile: &Profile) -> Vec<Series> {
             location: location.to_owned(),
             point: points[i].0.clone(),
             kind: points[i].1,
+            function: functions.get(location).map(|name| (*name).to_owned()),
             trials,
         })
         .filter(|series| !series.trials.is_empty())

@@ -153,6 +153,7 @@ impl Program {
             function: Some(format!("work_{i}")),
             file: Some("/src/app.c".into()),
             line: Some(10 * (i as u32 + 1)),
+            text: Some(format!("work({i});")),
         });
         let health = Health {
             samples: counts.iter().sum(),

@@ -7,12 +7,12 @@ use std::fmt;
 /// Share of false discoveries among the lines called worth optimising or contended.
 const FALSE_DISCOVERIES: f64 = 0.05;
 /// Smaller effects are not worth a word, whatever their interval.
-const WORTH: f64 = 0.02;
+pub(super) const WORTH: f64 = 0.02;
 /// A loss must be as large before it is called contention: to pay delays costs threads up to some three points that
 /// no account has (the truth suite's `background` and the demonstration's auditor, which nobody waits for).
 const HARM: f64 = 0.05;
 /// A line is flat if its slope lies within this of zero, surely, and so does every fitted effect, probably.
-const FLAT: f64 = 0.05;
+pub(super) const FLAT: f64 = 0.05;
 /// The intervals of a flat line's fitted effects, each of which rests on a part of the data, end within this.
 const FLAT_PARTS: f64 = 0.1;
 

@@ -1,11 +1,13 @@
 //! `--max-overhead`: delays and our own load are kept within a part of the time.
 //!
 //! Delays are lent: each experiment's has to be paid off, by the time that goes by, before the next one begins. Time pays off the
-//! part of it that is allowed, less what our own load takes. So over any stretch of time that begins with an
-//! experiment the delays are within the budget, but for the last experiment's.
+//! part of it that is allowed, less what our own load takes. So over a long time the delays are within the budget, but for
+//! the last experiment's.
 
 use coz_common::units::Nanos;
 
+/// Time that nobody needed pays in advance, up to this: the time of an experiment pays for its own delays.
+const AHEAD: u64 = 1_000_000_000;
 /// However much our own load takes, time pays off this part, thousandths: experiments get rare, not impossible.
 const LEAST: u64 = 1;
 
@@ -16,7 +18,8 @@ pub struct Budget {
     allowed: Option<u32>,
     /// Part that our own load takes, thousandths.
     load: u32,
-    owed: Nanos,
+    /// What is lent, nanoseconds; below zero: what was paid in advance.
+    owed: i64,
     at: Nanos,
 }
 
@@ -24,7 +27,7 @@ impl Budget {
     /// `allowed`: the part of the time that delays and load may take, thousandths; `None`: no limit. `start`: from now on.
     #[must_use]
     pub const fn new(allowed: Option<u32>, start: Nanos) -> Self {
-        Self { allowed, load: 0, owed: Nanos(0), at: start }
+        Self { allowed, load: 0, owed: 0, at: start }
     }
 
     /// Our own load takes this part of the time now, thousandths.
@@ -36,7 +39,7 @@ impl Budget {
     /// An experiment has ended that delayed everyone by so much.
     pub fn spend(&mut self, delay: Nanos, now: Nanos) {
         self.pay_off(now);
-        self.owed.0 = self.owed.0.saturating_add(delay.0);
+        self.owed = self.owed.saturating_add(i64::try_from(delay.0).unwrap_or(i64::MAX));
     }
 
     /// When the next experiment may begin.
@@ -44,7 +47,10 @@ impl Budget {
     pub fn not_before(&self, now: Nanos) -> Nanos {
         match self.rate() {
             None => now,
-            Some(rate) => Nanos(self.at.0.saturating_add(self.owed.0.saturating_mul(1000) / rate)).max(now),
+            Some(rate) => {
+                let owed = u64::try_from(self.owed).unwrap_or(0);
+                Nanos(self.at.0.saturating_add(owed.saturating_mul(1000) / rate)).max(now)
+            }
         }
     }
 
@@ -54,8 +60,9 @@ impl Budget {
 
     fn pay_off(&mut self, now: Nanos) {
         if let Some(rate) = self.rate() {
-            let paid = now.since(self.at).0.saturating_mul(rate) / 1000;
-            self.owed = Nanos(self.owed.0.saturating_sub(paid));
+            let worth = |time: u64| i64::try_from(time.saturating_mul(rate) / 1000).unwrap_or(i64::MAX);
+            let paid = self.owed.saturating_sub(worth(now.since(self.at).0));
+            self.owed = paid.max(-worth(AHEAD)).min(self.owed);
         }
         self.at = self.at.max(now);
     }

@@ -172,6 +172,9 @@ pub struct Experiment {
     /// Samples of all threads of the profiled set.
     #[serde(default)]
     pub samples: u64,
+    /// The function around the line; only in the first experiment on it, for those who look while the run goes on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub function: Option<String>,
     /// What an invalid experiment's points counted: not records of their own, which coz's viewer would add up.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub points: Option<Vec<PointDelta>>,
@@ -430,6 +433,9 @@ pub struct Samples {
     /// Its number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub line: Option<u32>,
+    /// What stood there when it was profiled: tells the line from others when the file has been edited since.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub text: Option<String>,
 }
 
 /// A count as coz writes it: some of its versions let unsigned numbers wrap below zero, others print floats.

@@ -233,6 +233,8 @@ pub fn warnings(profile: &Profile, estimate: &Estimate) -> Vec<Warning> {
         warnings.push(Warning::TruncatedFile);
     }
     match &profile.runtime {
+        // Old files of coz never have one.
+        None if profile.startup.version == 0 => {}
         None => warnings.push(Warning::NoEnd),
         Some(runtime) => {
             if profile.open_end {

@@ -13,7 +13,7 @@ pub use data::{Page, Served};
 use sha2::{Digest, Sha256};
 
 const TEMPLATE: &str = include_str!("page/page.html");
-const STYLE: &str = include_str!("page/style.css");
+pub(super) const STYLE: &str = include_str!("page/style.css");
 
 /// The modules, each after those that it imports.
 const MODULES: [&str; 12] = [
@@ -69,9 +69,14 @@ fn policy(script: &str, connect: &str) -> String {
     format!(
         "default-src 'none'; script-src 'sha256-{}'; style-src 'sha256-{}'; connect-src {connect}; base-uri 'none'; \
          form-action 'none'",
-        base64(&Sha256::digest(script)),
-        base64(&Sha256::digest(STYLE))
+        digest(script),
+        digest(STYLE)
     )
+}
+
+/// What a content security policy calls this text.
+pub(super) fn digest(text: &str) -> String {
+    base64(&Sha256::digest(text))
 }
 
 /// JSON that no browser takes for the end of its element, or for a comment's begin, or for the end of a line.

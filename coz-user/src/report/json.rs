@@ -2,7 +2,7 @@
 
 use super::health;
 use crate::{
-    estimate::{Estimate, Hidden, Level, Line, Sampled, Verdict, latency::LatencyFacts},
+    estimate::{Estimate, Hidden, Level, Line, Sampled, Verdict, latency::LatencyFacts, more},
     experiment::record::{Health, PointKind, Profile, ThreadDelay, Why},
 };
 use serde::Serialize;
@@ -97,6 +97,9 @@ struct JsonLine<'a> {
     quantiles: Vec<JsonQuantile>,
     /// Half the width of the fitted effect's interval at 50 %, without the bootstrap: what `--until` looks at.
     half_width: Option<f64>,
+    /// How much longer the same run would probably take until the line has an answer, seconds; and if all experiments were on it.
+    seconds_more: Option<f64>,
+    seconds_more_alone: Option<f64>,
 }
 
 #[derive(Serialize)]
@@ -197,6 +200,8 @@ impl<'a> From<&'a Line> for JsonLine<'a> {
                 })
                 .collect(),
             half_width: line.half_width.filter(|width| width.is_finite()),
+            seconds_more: None,
+            seconds_more_alone: None,
         }
     }
 }
@@ -236,7 +241,18 @@ pub(super) fn report<'a>(profile: &'a Profile, estimate: &'a Estimate, none: &'a
                 Point { name: &p.name, kind: p.kind, visits: p.visits, latency: facts.map(Latency::from) }
             })
             .collect(),
-        lines: estimate.lines.iter().map(JsonLine::from).collect(),
+        lines: estimate
+            .lines
+            .iter()
+            .map(|line| {
+                let more = more::more(line, profile.seconds(), estimate.counted);
+                JsonLine {
+                    seconds_more: more.map(|more| more.seconds),
+                    seconds_more_alone: more.map(|more| more.alone),
+                    ..JsonLine::from(line)
+                }
+            })
+            .collect(),
         health: JsonHealth {
             samples: recorded.samples,
             lost_samples: recorded.lost_samples,

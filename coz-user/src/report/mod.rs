@@ -3,6 +3,8 @@
 
 pub mod coz;
 pub mod csv;
+pub mod diff;
+pub mod folded;
 pub mod health;
 pub mod html;
 pub mod json;
@@ -11,12 +13,13 @@ pub mod source;
 pub mod style;
 pub mod terminal;
 pub mod why_empty;
+pub mod words;
 
 use crate::{
     estimate::{self, Estimate, MIN_SPEEDUPS, Settings, Sort},
     experiment::record::{self, Profile},
 };
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use std::{
     fmt::Write as _,
     fs,
@@ -75,8 +78,10 @@ pub struct ReportOptions {
     pub csv: Option<PathBuf>,
     /// Write the page there; `-` is the standard output.
     pub html: Option<PathBuf>,
-    /// Write folded stacks there.
+    /// Write folded stacks there; `-` is the standard output.
     pub folded: Option<PathBuf>,
+    /// What their numbers are.
+    pub folded_by: folded::Weight,
 }
 
 impl Default for ReportOptions {
@@ -89,6 +94,7 @@ impl Default for ReportOptions {
             csv: None,
             html: None,
             folded: None,
+            folded_by: folded::Weight::default(),
         }
     }
 }
@@ -98,11 +104,6 @@ impl Default for ReportOptions {
 /// # Errors
 /// When the profile cannot be read or a file cannot be written.
 pub fn run(request: &ReportOptions) -> Result<String> {
-    if request.folded.is_some() {
-        bail!(
-            "profiles hold no call chains yet, so there is nothing to fold; --csv and --json hold all there is"
-        );
-    }
     let profile = record::read(&request.file)?;
     let mut out = String::new();
     if let Some(path) = &request.coz {
@@ -114,9 +115,14 @@ pub fn run(request: &ReportOptions) -> Result<String> {
     if let Some(path) = &request.html {
         out += &deliver(path, &html_from_profile(&profile, &request.options, &request.file))?;
     }
+    if let Some(path) = &request.folded {
+        let estimate = estimate_profile(&profile, &request.options);
+        out += &deliver(path, &folded::text(&estimate, request.folded_by))?;
+    }
+    let files = [&request.coz, &request.csv, &request.html, &request.folded];
     if request.json {
         out += &json_from_profile(&profile, &request.options);
-    } else if request.coz.is_none() && request.csv.is_none() && request.html.is_none() {
+    } else if files.iter().all(|file| file.is_none()) {
         out += &from_profile(&profile, &request.options);
     }
     Ok(out)

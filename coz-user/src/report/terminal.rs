@@ -1,15 +1,17 @@
 //! The report for a terminal.
 
+mod blocks;
 mod health_text;
 mod latency;
 mod spark;
-mod table;
+pub(super) mod table;
 
 use super::{Options, names, source::Sources, why_empty};
 use crate::{
-    estimate::{Estimate, Line, latency::LatencyFacts},
+    estimate::{Estimate, Line, latency::LatencyFacts, more},
     experiment::record::{END_TO_END, PointKind, Profile},
 };
+pub(super) use latency::time;
 use std::fmt;
 
 /// The whole report; its `Display` is the text.
@@ -31,6 +33,7 @@ const LISTED: usize = 10;
 impl fmt::Display for Report<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.title(f)?;
+        health_text::beware(f, self)?;
         let mut sources = Sources::default();
         match why_empty::explain(self.profile, self.estimate, self.shows_hidden) {
             Some(why) => {
@@ -51,6 +54,11 @@ impl fmt::Display for Report<'_> {
 }
 
 impl Report<'_> {
+    /// How long experiments have been made.
+    fn seconds(&self) -> f64 {
+        self.profile.seconds()
+    }
+
     fn title(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let program = names::clean(&self.profile.startup.program.join(" "));
         let program = match (program.is_empty(), self.profile.startup.attached) {
@@ -99,11 +107,9 @@ impl Report<'_> {
         );
         writeln!(f, "\n{}", table::wrapped(&intro, "", self.options.style.width))?;
         let top = if self.options.top == 0 { shown.len() } else { self.options.top.min(shown.len()) };
-        let lines = match kind {
-            PointKind::Throughput => table::lines(&shown[..top], self.options, sources),
-            PointKind::Latency => latency::lines(&shown[..top], self.options, sources),
-        };
-        writeln!(f, "{lines}")?;
+        let (seconds, experiments) = (self.seconds(), self.estimate.counted);
+        let more = |line: &Line| more::more(line, seconds, experiments);
+        writeln!(f, "{}", blocks::lines(&shown[..top], kind, self.options, sources, more))?;
         let mut more = Vec::new();
         if top < shown.len() {
             more.push(format!("{} further down (--top {})", plural(shown.len() - top, "line"), shown.len()));

@@ -3,6 +3,7 @@
 mod bare;
 mod goals;
 mod measure;
+mod others;
 mod price;
 mod subject;
 mod table;
@@ -17,6 +18,9 @@ use crate::{real, sh};
 use measure::Figures;
 use price::Prices;
 use subject::Subject;
+
+/// A program that hardly switches: what switches beside it are others.
+const QUIET: &str = "single";
 
 /// How often, how long.
 #[derive(Clone, Debug, clap::Args)]
@@ -63,7 +67,7 @@ pub fn run(options: &Options) -> Result<()> {
     let folder = tempfile::tempdir()?;
     let keep = options.keep.clone().unwrap_or_else(|| folder.path().to_owned());
     let store = Store::open(keep, options.resume)?;
-    let all = || CASES.iter().chain(&real::NAMES).map(|&name| name.to_owned()).collect();
+    let all = || CASES.iter().chain(&real::MEASURED).map(|&name| name.to_owned()).collect();
     let names: Vec<String> = if options.programs.is_empty() { all() } else { options.programs.clone() };
     let mut measured = Vec::new();
     let mut prices = Prices::table();
@@ -86,6 +90,11 @@ pub fn run(options: &Options) -> Result<()> {
             let _ = std::fs::remove_file(&profile);
             let run = || subject.run(subject.profiled(&profiler, true, &[], &profile)).map(drop);
             prices.add_row(Prices::of(run)?.row(&name));
+            if name == QUIET {
+                let _ = std::fs::remove_file(&profile);
+                let beside = Prices::of(|| others::switching(run))?;
+                prices.add_row(beside.row(&format!("{name}, while others switch")));
+            }
         }
     }
     if options.build {

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result};
 
 use crate::programs::{Debug, Outcome, PROGRESS, Program};
-use crate::real::{NAMES, Workload};
+use crate::real::{MEASURED, Workload};
 use crate::sh;
 
 /// One of ours, or one that no one here wrote.
@@ -33,7 +33,7 @@ impl Subject {
     /// # Errors
     /// When it cannot be built or run.
     pub fn build(name: &str, seconds: f64) -> Result<Self> {
-        if NAMES.contains(&name) {
+        if MEASURED.contains(&name) {
             return Ok(Self::Foreign(Workload::prepare(name, seconds.ceil() as u32)?.fixed()));
         }
         let program = Program::build(name)?;

@@ -1,19 +1,18 @@
-//! How each of the foreign programs is compiled: its own way where that is short, with debug information and frame pointers.
+//! How each of the foreign programs is compiled: its own way where that is short, with debug information.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Result, ensure};
+use anyhow::{Result, bail, ensure};
 
 use super::source::{needs, unpacked};
 use crate::programs::Debug;
 use crate::sh;
 
-/// Compiler flags: one of these kinds of debug information, and frame pointers.
-fn flags(debug: Debug) -> [&'static str; 3] {
-    let debug = if debug == Debug::Dwarf3 { "-gdwarf-3" } else { "-g" };
-    ["-O2", debug, "-fno-omit-frame-pointer"]
+/// Compiler flags: one of these kinds of debug information.
+fn flags(debug: Debug) -> [&'static str; 2] {
+    ["-O2", if debug == Debug::Dwarf3 { "-gdwarf-3" } else { "-g" }]
 }
 
 /// The program of this name, compiled; unless it is there already.
@@ -31,7 +30,13 @@ pub fn program(name: &str, folder: &Path, debug: Debug) -> Result<PathBuf> {
     match name {
         "pbzip2" => pbzip2(folder, &path, debug)?,
         "sqlite3" => sqlite3(folder, &path, debug)?,
-        _ => memcached(folder, &path, debug)?,
+        "memcached" => memcached(folder, &path, debug)?,
+        "redis" => redis(folder, &path, debug)?,
+        "nginx" => nginx(folder, &path, debug)?,
+        "leveldb" => leveldb(folder, &path, debug)?,
+        "ripgrep" => ripgrep(folder, &path)?,
+        "rusqlite" => rusqlite(folder, &path)?,
+        _ => bail!("no program is called '{name}'"),
     }
     ensure!(path.is_file(), "{} was not built", path.display());
     Ok(path)
@@ -83,5 +88,78 @@ fn memcached(folder: &Path, path: &Path, debug: Debug) -> Result<()> {
     sh::output(Command::new("make").current_dir(&source).arg("clean"))?;
     sh::output(Command::new("make").current_dir(&source).args(["-j2", "memcached"]))?;
     fs::copy(source.join("memcached"), path)?;
+    Ok(())
+}
+
+fn redis(folder: &Path, path: &Path, debug: Debug) -> Result<()> {
+    let source = unpacked("redis", folder)?;
+    // Its makefile has a name for each kind of flags; one allocator less to build.
+    let options = ["MALLOC=libc".to_owned(), "OPTIMIZATION=-O2".into(), format!("DEBUG={}", flags(debug)[1])];
+    let make = || {
+        let mut make = Command::new("make");
+        make.current_dir(source.join("src"));
+        make
+    };
+    sh::output(make().arg("distclean"))?;
+    sh::output(make().args(options).args(["-j2", "redis-server"]))?;
+    fs::copy(source.join("src/redis-server"), path)?;
+    Ok(())
+}
+
+fn nginx(folder: &Path, path: &Path, debug: Debug) -> Result<()> {
+    needs(&["zlib1g-dev"])?;
+    let source = unpacked("nginx", folder)?;
+    let flags = format!("--with-cc-opt={}", flags(debug).join(" "));
+    let options = ["--without-http_rewrite_module", flags.as_str()];
+    sh::output(Command::new("./configure").current_dir(&source).args(options))?;
+    sh::output(Command::new("make").current_dir(&source).arg("-j2"))?;
+    fs::copy(source.join("objs/nginx"), path)?;
+    Ok(())
+}
+
+/// The library and its benchmark, in one program.
+fn leveldb(folder: &Path, path: &Path, debug: Debug) -> Result<()> {
+    let source = unpacked("leveldb", folder)?;
+    let mut parts = vec![source.join("benchmarks/db_bench.cc")];
+    for part in ["db", "table", "util"] {
+        for entry in fs::read_dir(source.join(part))? {
+            let path = entry?.path();
+            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            let is_ours = name.ends_with(".cc") && !name.contains("test") && name != "leveldbutil.cc";
+            if is_ours && !name.contains("windows") {
+                parts.push(path);
+            }
+        }
+    }
+    parts.push(source.join("util/testutil.cc"));
+    parts.push(source.join("helpers/memenv/memenv.cc"));
+    let defines = ["-DLEVELDB_PLATFORM_POSIX=1", "-DHAVE_FDATASYNC=1", "-DHAVE_O_CLOEXEC=1", "-DNDEBUG"];
+    // What its build would write: nothing of it is needed beyond the defines above.
+    fs::write(source.join("port/port_config.h"), "")?;
+    let mut gcc = Command::new("g++");
+    gcc.current_dir(&source).args(flags(debug)).args(["-std=c++11", "-pthread", "-I.", "-Iinclude"]);
+    sh::output(gcc.args(defines).args(parts).arg("-o").arg(path)).map(|_| ())
+}
+
+fn ripgrep(folder: &Path, path: &Path) -> Result<()> {
+    let root = folder.join("cargo");
+    let mut install = sh::cargo();
+    install.args(["install", "ripgrep", "--version", "14.1.1", "--locked", "--root"]).arg(&root);
+    sh::output(&mut install)?;
+    fs::copy(root.join("bin/rg"), path)?;
+    Ok(())
+}
+
+fn rusqlite(folder: &Path, path: &Path) -> Result<()> {
+    let target = folder.join("cargo/rusqlite");
+    let manifest = sh::root().join("tests/rusqlite/Cargo.toml");
+    let mut build = sh::cargo();
+    build
+        .args(["build", "--release", "--locked", "--manifest-path"])
+        .arg(manifest)
+        .arg("--target-dir")
+        .arg(&target);
+    sh::output(&mut build)?;
+    fs::copy(target.join("release/rusqlite-queries"), path)?;
     Ok(())
 }

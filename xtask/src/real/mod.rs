@@ -1,9 +1,11 @@
-//! Programs that no one here wrote, from Debian's source packages: built with debug information and frame
-//! pointers, otherwise unchanged, and profiled with a progress point that is a symbol of theirs.
+//! Programs that no one here wrote, from Debian's source packages and published crates: built with debug information,
+//! otherwise unchanged, and profiled with a progress point that is a symbol of theirs or a system call.
 
 mod build;
 mod load;
+mod programs;
 mod same;
+mod server;
 mod source;
 mod workload;
 
@@ -15,7 +17,9 @@ use std::process::{Command, Stdio};
 use anyhow::{Context as _, Result, ensure};
 
 use crate::sh;
-pub(crate) use workload::{NAMES, Workload};
+pub(crate) use programs::MEASURED;
+use programs::NAMES;
+pub(crate) use workload::{Repeats, Workload};
 
 /// Which programs, and where to write.
 #[derive(Clone, Debug, clap::Args)]
@@ -30,7 +34,7 @@ pub struct Options {
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// Only these programs (all of them)
-    #[arg(value_name = "PROGRAM", value_parser = workload::NAMES.to_vec())]
+    #[arg(value_name = "PROGRAM", value_parser = NAMES.to_vec())]
     programs: Vec<String>,
 }
 
@@ -46,7 +50,7 @@ pub(crate) fn folder() -> PathBuf {
 pub fn run(options: &Options) -> Result<()> {
     ensure!(sh::is_root(), "profiling, and installing what the programs need, takes root");
     let profiler = crate::profiler(true)?;
-    let names = workload::NAMES
+    let names = NAMES
         .iter()
         .filter(|name| options.programs.is_empty() || options.programs.iter().any(|wanted| wanted == *name));
     let mut text = String::new();
@@ -67,9 +71,14 @@ pub fn run(options: &Options) -> Result<()> {
 }
 
 /// `coz-bpf run -P SYMBOL -o PROFILE -- `, to be followed by the program.
-pub(crate) fn command(profiler: &Path, point: &str, profile: &Path) -> Command {
+pub(crate) fn command(profiler: &Path, workload: &Workload, profile: &Path) -> Command {
     let mut command = Command::new(profiler);
-    command.args(["run", "-q", "-P", point, "-o"]).arg(profile).arg("--");
+    command
+        .args(["run", "-q", "-P", workload.point])
+        .args(&workload.options)
+        .arg("-o")
+        .arg(profile)
+        .arg("--");
     command
 }
 
@@ -78,7 +87,7 @@ fn profiled(workload: &Workload, profiler: &Path, profile: &Path) -> Result<Stri
     eprintln!("{}: profiling", workload.name);
     // One of an earlier run would be kept aside.
     let _ = fs::remove_file(profile);
-    let mut command = command(profiler, workload.point, profile);
+    let mut command = command(profiler, workload, profile);
     command.arg(&workload.program).args(&workload.args);
     workload.run(&mut command)?;
     sh::output(Command::new(profiler).args(["report", "--top", "8"]).arg(profile))
@@ -117,18 +126,28 @@ fn samples(workload: &Workload) -> Result<String> {
 fn section(workload: &Workload, profile: &Path, report: &str, samples: &str, runs: u32) -> String {
     let mut text = String::new();
     let args = workload.shown_args();
+    let options = workload.options.iter().fold(String::new(), |text, option| {
+        if option.starts_with('-') { text + " " + option } else { text + " '" + option + "'" }
+    });
     let program = workload.program.file_name().unwrap_or_default().to_string_lossy();
     let _ = writeln!(text, "## {}\n\n{}\n", workload.name, workload.about);
     let _ = writeln!(
         text,
-        "```\n$ sudo coz-bpf run -P {} ./{program} {args}\n{}\n```\n",
+        "```\n$ sudo coz-bpf run -P {}{options} ./{program} {args}\n{}\n```\n",
         workload.point,
         report.trim_end()
     );
     let _ = writeln!(text, "`perf report` on the same command:\n\n```\n{samples}\n```\n");
+    let what = match workload.repeats {
+        Repeats::Exactly => "Output and exit code were those of a plain run, byte for byte,",
+        Repeats::InAnyOrder => {
+            "Exit code and lines of output were those of a plain run, but for their order,"
+        }
+        Repeats::No => "The exit code was that of a plain run (the output has times in it)",
+    };
     let _ = writeln!(
         text,
-        "Output and exit code were those of a plain run, byte for byte, in {runs} of {runs} runs, and the kernel's BPF \
+        "{what} in {runs} of {runs} runs, and the kernel's BPF \
          programs, maps and links after each were those before it; also after one more in which the profiler was \
          killed.\n"
     );

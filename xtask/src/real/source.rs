@@ -9,7 +9,7 @@ use anyhow::{Context as _, Result, ensure};
 
 use crate::sh;
 
-/// Gets the newest source of a package, patches applied; its folder.
+/// Gets the newest source of a package that can be had, patches applied; its folder.
 ///
 /// # Errors
 /// When this is no Debian, or the archive does not have it.
@@ -21,14 +21,30 @@ pub fn unpacked(package: &str, folder: &Path) -> Result<PathBuf> {
     }
     needs(&["dpkg-dev"])?;
     let options = private_lists(folder)?;
-    let apt = || {
-        let mut command = Command::new("apt-get");
+    let apt = |program: &str| {
+        let mut command = Command::new(program);
         command.current_dir(&sources).args(&options).arg("-q");
         command
     };
-    sh::output(apt().arg("update"))?;
-    sh::output(apt().args(["source", package]))?;
-    unpacked_before(package, &sources)?.with_context(|| format!("apt-get source {package} left no folder"))
+    sh::output(apt("apt-get").arg("update"))?;
+    let known = sh::output(apt("apt-cache").args(["showsrc", package]))?;
+    let mut said = format!("no archive has a source package {package}");
+    // An archive may have dropped the newest one while its list still names it.
+    for version in versions(&known) {
+        let wanted = format!("{package}={version}");
+        match sh::output(apt("apt-get").args(["source", wanted.as_str()])) {
+            Ok(_) => break,
+            Err(error) => said = format!("{error:#}"),
+        }
+    }
+    unpacked_before(package, &sources)?.context(said)
+}
+
+/// The versions that `apt-cache showsrc` tells of, in its order: newest first.
+fn versions(shown: &str) -> Vec<&str> {
+    let mut versions: Vec<&str> = shown.lines().filter_map(|line| line.strip_prefix("Version: ")).collect();
+    versions.dedup();
+    versions
 }
 
 /// Installs packages that are missing.
@@ -97,6 +113,13 @@ fn source_lines(targets: &str) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_older_version_is_there_when_the_newest_is_gone() {
+        let shown =
+            "Package: nginx\nVersion: 1.22.1-9+u11\nPackage-List: \n\nPackage: nginx\nVersion: 1.22.1-9+u9\n";
+        assert_eq!(versions(shown), ["1.22.1-9+u11", "1.22.1-9+u9"]);
+    }
 
     #[test]
     fn only_debians_own_archives_are_asked_for_sources() {

@@ -1,21 +1,17 @@
-//! What each of the programs is given to do.
+//! A program and its work: how it is run, kept busy, and what came of it.
 
-use std::fmt::Write as _;
 use std::fs;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail, ensure};
 
-use super::load::Bound;
-use super::{build, folder, load};
+use super::server::Served;
+use super::{build, folder};
 use crate::programs::Debug;
 use crate::sh;
-
-/// All of them.
-pub const NAMES: [&str; 3] = ["pbzip2", "sqlite3", "memcached"];
 
 /// What a run has left: all of its standard output, and its exit code (none after a signal).
 pub struct Outcome {
@@ -23,12 +19,36 @@ pub struct Outcome {
     pub code: Option<i32>,
 }
 
-/// What memcached answers on one CPU, roughly.
-const REQUESTS_A_MS: u64 = 20;
+/// Whether a program prints the same again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Repeats {
+    /// Byte for byte.
+    Exactly,
+    /// The same lines, in an order that depends on its threads.
+    InAnyOrder,
+    /// It prints times.
+    No,
+}
+
+impl Repeats {
+    /// Whether one output is as good as the other.
+    pub fn agree(self, one: &[u8], other: &[u8]) -> bool {
+        let lines = |text: &[u8]| {
+            let mut lines: Vec<Vec<u8>> = text.split(|&byte| byte == b'\n').map(<[u8]>::to_vec).collect();
+            lines.sort_unstable();
+            lines
+        };
+        match self {
+            Self::Exactly => one == other,
+            Self::InAnyOrder => lines(one) == lines(other),
+            Self::No => true,
+        }
+    }
+}
 
 /// A program and its work.
 pub struct Workload {
-    /// One of [`NAMES`].
+    /// One of [`super::NAMES`].
     pub name: &'static str,
     /// A sentence for the reader.
     pub about: &'static str,
@@ -38,90 +58,20 @@ pub struct Workload {
     pub program: PathBuf,
     /// Its arguments.
     pub args: Vec<String>,
+    /// Whether it prints the same again each time.
+    pub repeats: Repeats,
+    /// Options of ours beside the progress point.
+    pub options: Vec<String>,
     /// A file that it reads from standard input.
-    input: Option<PathBuf>,
+    pub(super) input: Option<PathBuf>,
     /// How long it is kept busy from outside, for a server.
-    served: Option<Bound>,
+    pub(super) served: Option<Served>,
 }
 
 impl Workload {
-    /// Builds the program and makes its input.
-    ///
-    /// # Errors
-    /// When either fails.
-    pub fn prepare(name: &str, seconds: u32) -> Result<Self> {
-        let folder = folder();
-        match name {
-            "pbzip2" => Self::pbzip2(&folder, seconds),
-            "sqlite3" => Self::sqlite3(&folder, seconds),
-            _ => Self::memcached(&folder, seconds),
-        }
-    }
-
-    /// Compresses a source file of 8 MB again and again; a block is done when it is added to the output.
-    fn pbzip2(folder: &Path, seconds: u32) -> Result<Self> {
-        let program = build::program("pbzip2", folder, Debug::Default)?;
-        // Text of the kind that people compress: the library's own sources, repeated beyond a block's length.
-        let text = folder.join("text");
-        let mut part = Vec::new();
-        for source in ["blocksort.c", "compress.c", "decompress.c", "bzip2.c", "manual.html", "CHANGES"] {
-            part.extend(fs::read(super::source::unpacked("bzip2", folder)?.join(source))?);
-        }
-        // One worker compresses about 9 MB a second.
-        let wanted = 18_000_000 * seconds as usize;
-        fs::write(&text, part.repeat(wanted.div_ceil(part.len())))?;
-        let args =
-            ["-c", "-k", "-p2", "-b1"].map(str::to_owned).into_iter().chain([text.display().to_string()]);
-        Ok(Self {
-            name: "pbzip2",
-            about: "Compresses text on two threads, in blocks of 100 kB. A visit of the point is the begin of a block. \
-                Debian's pbzip2 and bzip2 sources, compiled into one program.",
-            point: "BZ2_bzBuffToBuffCompress",
-            program,
-            args: args.collect(),
-            input: None,
-            served: None,
-        })
-    }
-
-    /// The shell reads statements that each scan a table; a visit is the end of a statement.
-    fn sqlite3(folder: &Path, seconds: u32) -> Result<Self> {
-        let program = build::program("sqlite3", folder, Debug::Default)?;
-        let script = folder.join("statements.sql");
-        fs::write(&script, statements(seconds * 450))?;
-        Ok(Self {
-            name: "sqlite3",
-            about: "The shell runs statements that each scan a table of 20,000 rows in memory. A visit of the point is \
-                the end of a statement.",
-            point: "sqlite3_finalize",
-            program,
-            args: vec![":memory:".into()],
-            input: Some(script),
-            served: None,
-        })
-    }
-
-    /// One worker thread answers requests for many keys at once, from clients on the loopback interface.
-    fn memcached(folder: &Path, seconds: u32) -> Result<Self> {
-        let program = build::program("memcached", folder, Debug::Default)?;
-        let args = ["-u", "root", "-t", "1", "-l", "127.0.0.1", "-m", "64", "-p", load::PORT];
-        Ok(Self {
-            name: "memcached",
-            about: "One worker thread answers requests for 50 keys at once over the loopback interface, four \
-                connections. A visit of the point is a request.",
-            point: "process_command_ascii",
-            program,
-            args: args.map(str::to_owned).into(),
-            input: None,
-            served: Some(Bound::Time(Duration::from_secs(seconds.into()))),
-        })
-    }
-
     /// The same with a fixed amount of work, also for a server: about as much as it does in its time.
     pub fn fixed(mut self) -> Self {
-        if let Some(Bound::Time(time)) = self.served {
-            self.served = Some(Bound::Requests(time.as_millis() as u64 * REQUESTS_A_MS));
-        }
+        self.served = self.served.map(Served::fixed);
         self
     }
 
@@ -169,12 +119,17 @@ impl Workload {
         let mut child = self.start(command.stdout(Stdio::null()))?;
         let served = self.keep_busy(&mut child)?;
         let status = child.wait()?;
-        ensure!(status.success(), "`{}` failed: {status}", sh::shown(command));
+        ensure!(
+            status.success(),
+            "`{}` failed: {status}; what it said is in {}",
+            sh::shown(command),
+            words_file().display()
+        );
         Ok(served)
     }
 
     /// Runs a command that ends with program and arguments, and keeps what the program says. What was started is
-    /// killed after `killed`; the program itself, if that was not it, runs on to its end.
+    /// killed when its child has been this program for the time `killed`; the program runs on to its end.
     ///
     /// # Errors
     /// When it cannot be started or served.
@@ -187,8 +142,12 @@ impl Workload {
             pipe.read_to_end(&mut output).map(|_| output)
         });
         let killer = killed.map(|after| {
-            let pid = child.id();
+            let (pid, program) = (child.id(), self.program.clone());
             std::thread::spawn(move || {
+                let deadline = Instant::now() + Duration::from_secs(20);
+                while !has_child(pid, &program) && Instant::now() < deadline {
+                    std::thread::sleep(Duration::from_millis(5));
+                }
                 std::thread::sleep(after);
                 // SAFETY: kill has no preconditions; the child is not waited for before this thread has ended.
                 unsafe { libc::kill(pid.cast_signed(), libc::SIGKILL) };
@@ -204,18 +163,27 @@ impl Workload {
         Ok(Outcome { output: output?, code: status.code() })
     }
 
+    fn words(&self) -> Result<fs::File> {
+        fs::File::create(words_file()).with_context(|| format!("{}: its words cannot be kept", self.name))
+    }
+
     fn start(&self, command: &mut Command) -> Result<Child> {
         let input = self
             .input
             .as_deref()
             .map_or_else(|| Ok(Stdio::null()), |path| fs::File::open(path).map(Stdio::from))?;
-        command.stdin(input).spawn().with_context(|| format!("cannot start `{}`", sh::shown(command)))
+        // What they say while they work is of no interest as long as they end well.
+        command
+            .stdin(input)
+            .stderr(self.words()?)
+            .spawn()
+            .with_context(|| format!("cannot start `{}`", sh::shown(command)))
     }
 
     /// A server gets its requests, and is told to end; another program has all its work already.
     fn keep_busy(&self, child: &mut Child) -> Result<Option<Duration>> {
-        let Some(bound) = self.served else { return Ok(None) };
-        let served = load::serve(bound).and_then(|time| load::end_server().map(|()| time));
+        let Some(served) = self.served else { return Ok(None) };
+        let served = served.serve();
         if served.is_err() {
             let _ = child.kill();
         }
@@ -223,20 +191,16 @@ impl Workload {
     }
 }
 
-/// A table and this many statements that scan it.
-pub fn statements(count: u32) -> String {
-    let mut sql = String::from(
-        "CREATE TABLE t(a INTEGER PRIMARY KEY, b INTEGER, c TEXT);\n\
-         WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i+1 FROM n WHERE i<20000)\n\
-         INSERT INTO t SELECT i, (i*7919)%10007, hex(i*2654435761) FROM n;\n",
-    );
-    for number in 0..count {
-        let _ = writeln!(
-            sql,
-            "SELECT count(*), sum(b) FROM t WHERE c LIKE '%4{}%' AND b > {};",
-            number % 10,
-            number % 1000 * 3
-        );
-    }
-    sql
+/// Where the standard error of the last run is.
+fn words_file() -> PathBuf {
+    folder().join("said")
+}
+
+/// Whether this process has a child that executes the program.
+fn has_child(pid: u32, program: &Path) -> bool {
+    let Ok(program) = fs::canonicalize(program) else { return false };
+    let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
+    children
+        .split_whitespace()
+        .any(|child| fs::read_link(format!("/proc/{child}/exe")).is_ok_and(|exe| exe == program))
 }

@@ -7,6 +7,7 @@ use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::Instant;
 
 use anyhow::{Context as _, Result, ensure};
 use comfy_table::Table;
@@ -22,6 +23,9 @@ const LATER_MS: f64 = 20.0;
 const FIRST_MS: f64 = 2000.0;
 /// The profiler's memory at its peak, megabytes.
 const MEMORY_MB: f64 = 300.0;
+
+/// `coz-bpf points` answers within, milliseconds.
+const POINTS_MS: f64 = 2000.0;
 
 /// How large, how often.
 #[derive(Clone, Debug, clap::Args)]
@@ -76,13 +80,14 @@ pub fn run(options: &Options) -> Result<()> {
         kind("a line as the point", &["-P", &large.line]),
         kind("functions instead of lines", &["-P", "progress", "--granularity", "function"]),
     ];
-    let mut plain = Vec::new();
+    let (mut plain, mut listed) = (Vec::new(), Vec::new());
     for _ in 0..options.runs {
         for kind in &mut kinds {
             let alone = measure(Command::new(&large.path), options.seconds)?;
             plain.push(alone.reached);
             kind.measure(&large, &profiler, options.seconds, alone.reached)?;
         }
+        listed.push(points(&large, &profiler)?);
     }
     let plain = Spread::of(&plain).context("no run was asked for")?;
     println!(
@@ -102,7 +107,15 @@ pub fn run(options: &Options) -> Result<()> {
         "memory, MB",
         "of it private",
     ]);
+    let listed = Spread::of(&listed).context("no run was asked for")?;
+    println!(
+        "`points` with a filter answers after {:.0} ms ({:.0}..{:.0})\n",
+        listed.median, listed.low, listed.high
+    );
     let mut missed = Vec::new();
+    if listed.median > POINTS_MS {
+        missed.push(format!("points: {:.0} ms for a list of points", listed.median));
+    }
     for kind in &kinds {
         table.add_row(kind.row()?);
         missed.extend(kind.missed()?);
@@ -112,6 +125,7 @@ pub fn run(options: &Options) -> Result<()> {
         (LATER_MS, "ms from release to main over plain"),
         (FIRST_MS, "ms to the first experiment"),
         (MEMORY_MB, "MB of memory"),
+        (POINTS_MS, "ms for a list of points"),
     ] {
         let of_this: Vec<_> = missed.iter().filter(|miss: &&String| miss.contains(text)).collect();
         let verdict = if of_this.is_empty() { "held" } else { "missed" };
@@ -119,6 +133,15 @@ pub fn run(options: &Options) -> Result<()> {
     }
     ensure!(missed.is_empty(), "goals missed: {}", missed.join("; "));
     Ok(())
+}
+
+/// How long `coz-bpf points` takes to find the functions of a name, milliseconds.
+fn points(large: &Large, profiler: &Path) -> Result<f64> {
+    let start = Instant::now();
+    let listed = sh::output(Command::new(profiler).arg("points").arg(&large.path).arg("progress"))?;
+    let took = start.elapsed();
+    ensure!(listed.contains("progress"), "`points` does not know of `progress`:\n{listed}");
+    Ok(took.as_secs_f64() * 1e3)
 }
 
 impl Kind {

@@ -131,7 +131,7 @@ pub fn run(options: &Options) -> Result<()> {
     let folder = tempfile::tempdir()?;
     let keep = options.keep.clone().unwrap_or_else(|| folder.path().to_owned());
     let store = Store::open(keep, options.resume)?;
-    let names = if options.programs.is_empty() { names() } else { options.programs.clone() };
+    let names = if options.programs.is_empty() { names(options.quick) } else { options.programs.clone() };
     let speed = store.get("speed.json", || Ok(Some(Program::build("single")?.calibrate()?)))?;
     let speed = speed.context("the speed of the machine is not known")?;
     let mut all = Vec::new();

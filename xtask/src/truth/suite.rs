@@ -9,19 +9,26 @@ pub struct Case {
     pub gains: bool,
     /// Whether threads that do not belong together share a CPU: a report that refuses the answer is right there.
     pub crowded: bool,
+    /// Whether `--quick` leaves it out unless it is named: one of a kind of which that measures another.
+    pub long: bool,
 }
 
 const fn gains(name: &'static str) -> Case {
-    Case { name, gains: true, crowded: false }
+    Case { name, gains: true, crowded: false, long: false }
 }
 
 /// The true answer is less than 5 %, or below 0.
 const fn flat(name: &'static str) -> Case {
-    Case { name, gains: false, crowded: false }
+    Case { name, gains: false, crowded: false, long: false }
 }
 
 const fn crowded(name: &'static str) -> Case {
-    Case { name, gains: true, crowded: true }
+    Case { name, gains: true, crowded: true, long: false }
+}
+
+/// The pipeline as two processes.
+const fn processes(name: &'static str) -> Case {
+    Case { name, gains: true, crowded: false, long: true }
 }
 
 /// All of them.
@@ -58,15 +65,23 @@ pub const SUITE: &[Case] = &[
     gains("sqlite"),
     gains("streamcluster"),
     gains("memcached"),
+    processes("processes_pipe"),
+    processes("processes_unix"),
+    processes("processes_tcp"),
+    processes("processes_udp"),
+    processes("processes_epoll"),
+    processes("processes_eventfd"),
+    processes("processes_signal"),
+    processes("processes_uring"),
 ];
 
 /// Versions of one program, which must get the same answer.
 pub const ALIKE: &[&str] = &["pipeline_condvar", "pipeline_futex", "pipeline_std"];
 
-/// Their names.
+/// Their names; those of a quick run.
 #[must_use]
-pub fn names() -> Vec<String> {
-    SUITE.iter().map(|case| case.name.to_owned()).collect()
+pub fn names(quick: bool) -> Vec<String> {
+    SUITE.iter().filter(|case| !(quick && case.long)).map(|case| case.name.to_owned()).collect()
 }
 
 /// Whether a report may refuse the answer for this program.
@@ -81,7 +96,7 @@ mod tests {
 
     #[test]
     fn there_are_as_many_different_programs_as_the_suite_names() {
-        let mut names = names();
+        let mut names = names(false);
         names.sort();
         names.dedup();
         assert_eq!(names.len(), SUITE.len());

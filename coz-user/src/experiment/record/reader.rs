@@ -47,6 +47,14 @@ pub struct Recorded {
 }
 
 impl Profile {
+    /// How long the run took, seconds of wall time: as its end says, else until the last experiment.
+    #[must_use]
+    pub fn seconds(&self) -> f64 {
+        let last =
+            self.experiments.last().map_or(0, |r| r.experiment.begin.saturating_add(r.experiment.wall));
+        self.runtime.as_ref().map_or(last, |runtime| runtime.time) as f64 / 1e9
+    }
+
     /// Names and kinds of all points, in the order in which they are named.
     #[must_use]
     pub fn points(&self) -> Vec<(String, PointKind)> {

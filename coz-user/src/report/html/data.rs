@@ -112,7 +112,7 @@ impl Page<'_> {
             live,
             number: self.number,
             open: profile.open_end,
-            seconds: seconds(profile),
+            seconds: profile.seconds(),
             rate: profile.startup.rate,
             kernel: &profile.startup.kernel,
             empty: if live && profile.open_end && estimate.lines.is_empty() {
@@ -129,10 +129,4 @@ impl Page<'_> {
         // Only maps with keys that are no strings, or a failing writer, could make this fail: there are none.
         serde_json::to_string(&data).unwrap_or_default()
     }
-}
-
-/// As the end of the run says, else until the last experiment.
-fn seconds(profile: &Profile) -> f64 {
-    let last = profile.experiments.last().map_or(0, |r| r.experiment.begin + r.experiment.wall);
-    profile.runtime.as_ref().map_or(last, |runtime| runtime.time) as f64 / 1e9
 }

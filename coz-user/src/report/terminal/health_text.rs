@@ -1,33 +1,38 @@
-//! The end of the report: what it cost, and what to beware of.
+//! What to beware of, and the end of the report: what it cost.
 
-use super::{Report, plural, table::wrapped};
+use super::{Report, blocks::Paint, plural, table::wrapped};
 use crate::report::{health, names};
 use std::fmt;
 
-pub(super) fn write(f: &mut fmt::Formatter<'_>, report: &Report<'_>) -> fmt::Result {
-    let width = report.options.style.width;
+/// What makes the figures doubtful: before any of them.
+pub(super) fn beware(f: &mut fmt::Formatter<'_>, report: &Report<'_>) -> fmt::Result {
     let warnings = health::warnings(report.profile, report.estimate);
     if !warnings.is_empty() {
-        writeln!(f, "\n{}", heading("Beware", "33", report))?;
+        writeln!(f, "\n{}", Paint::Unsure.on("Beware", report.options))?;
         for warning in &warnings {
-            writeln!(f, "  - {}", wrapped(&warning.to_string(), "    ", width))?;
+            writeln!(
+                f,
+                "  - {}",
+                wrapped(&warning.to_string(), "    ", report.options.style.width.saturating_sub(4))
+            )?;
         }
     }
+    Ok(())
+}
+
+pub(super) fn write(f: &mut fmt::Formatter<'_>, report: &Report<'_>) -> fmt::Result {
+    let width = report.options.style.width;
     let notices = report.profile.runtime.iter().flat_map(|r| &r.health.notices);
     for (i, notice) in notices.enumerate() {
         if i == 0 {
-            writeln!(f, "\n{}", heading("Note", "1", report))?;
+            writeln!(f, "\n{}", Paint::Bold.on("Note", report.options))?;
         }
-        writeln!(f, "  - {}", wrapped(&names::clean(notice), "    ", width))?;
+        writeln!(f, "  - {}", wrapped(&names::clean(notice), "    ", width.saturating_sub(4)))?;
     }
     if let Some(line) = summary(report) {
         writeln!(f, "\n{}", wrapped(&line, "", width))?;
     }
     Ok(())
-}
-
-fn heading(text: &str, code: &str, report: &Report<'_>) -> String {
-    if report.options.style.color { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
 }
 
 /// One sentence of figures: samples, delays, discarded experiments.

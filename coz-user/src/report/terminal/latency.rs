@@ -1,14 +1,7 @@
-//! A latency point: how long it takes, and what each line does to mean, median and tail.
+//! A latency point: how long it takes.
 
-use super::{
-    super::{Options, names, source::Sources},
-    table::{self, WIDE},
-};
-use crate::estimate::{
-    Level, Line,
-    latency::{Growing, LatencyFacts},
-};
-use comfy_table::{Cell, CellAlignment};
+use super::super::names;
+use crate::estimate::latency::{Growing, LatencyFacts};
 
 /// What is known of the point itself.
 pub(super) fn facts(facts: &LatencyFacts) -> String {
@@ -66,7 +59,7 @@ fn count(value: f64) -> String {
 }
 
 /// A time in the unit that suits it.
-pub(super) fn time(ns: f64) -> String {
+pub(in crate::report) fn time(ns: f64) -> String {
     let (value, unit) = match ns {
         ns if ns >= 1e9 => (ns / 1e9, "s"),
         ns if ns >= 1e6 => (ns / 1e6, "ms"),
@@ -80,52 +73,6 @@ pub(super) fn time(ns: f64) -> String {
     } else {
         format!("{value:.2} {unit}")
     }
-}
-
-/// The lines, ranked by their effect on the mean.
-pub(super) fn lines(lines: &[&Line], options: &Options, sources: &mut Sources) -> String {
-    use CellAlignment::{Left, Right};
-    let shown: &[u32] = if options.style.width >= WIDE { &[250, 500, 1000] } else { &[500, 1000] };
-    let levels: Vec<String> = shown.iter().map(|permille| format!("{} %", permille / 10)).collect();
-    let mut header = vec![("", Right), ("line", Left), ("samples", Right), ("of", Left)];
-    header.extend(levels.iter().map(|name| (name.as_str(), Right)));
-    header.push(("verdict", Left));
-    let mut table = table::table(options, &header);
-    // Each column of effects is at most as wide as its intervals; "samples", "of" and the verdict take the rest.
-    let others = 8 + 6 + 12 * shown.len() + 12;
-    let room = options.style.width.saturating_sub(others + 2 * header.len()).max(12);
-    for (i, line) in lines.iter().enumerate() {
-        let text =
-            table::describe(&line.location, line.function.as_deref(), &line.source, room, options, sources);
-        let mut row = vec![
-            Cell::new(i + 1).set_alignment(Right),
-            Cell::new(text),
-            Cell::new(format!("{:.1} %", 100.0 * line.share)).set_alignment(Right),
-        ];
-        let rows = rows(line);
-        row.push(Cell::new(
-            rows.iter().map(|(name, _)| format!("{name}\n\n")).collect::<String>().trim_end(),
-        ));
-        for permille in shown {
-            let cell = |(_, summary): &(String, &[Level])| {
-                let level = summary.iter().find(|level| level.permille == *permille);
-                let text = level.map_or_else(|| "–".to_owned(), table::effect);
-                if text.contains('\n') { text } else { text + "\n" }
-            };
-            let text: Vec<String> = rows.iter().map(cell).collect();
-            row.push(Cell::new(text.join("\n").trim_end()).set_alignment(Right));
-        }
-        row.push(table::painted(Cell::new(table::verdict(line)), line.verdict, options));
-        table.add_row(row);
-    }
-    table::trimmed(&table)
-}
-
-/// Mean and quantiles, by their names.
-fn rows(line: &Line) -> Vec<(String, &[Level])> {
-    let quantile = |q: f64| if q == 0.5 { "median".to_owned() } else { format!("{:.0} %", 100.0 * q) };
-    let quantiles = line.quantiles.iter().map(|found| (quantile(found.q), &found.summary[..]));
-    std::iter::once(("mean".to_owned(), &line.summary[..])).chain(quantiles).collect()
 }
 
 #[cfg(test)]

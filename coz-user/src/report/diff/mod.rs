@@ -1,0 +1,109 @@
+//! `coz-bpf diff`: reads two profiles, prints what became of the first one's predictions.
+
+mod json;
+mod page;
+mod text;
+
+use super::{Style, deliver, estimate_profile, source::Sources};
+use crate::{
+    diff::{self, Diff, Side, places},
+    experiment::record::{self, Profile},
+};
+use anyhow::Result;
+use std::path::{Path, PathBuf};
+
+/// What `coz-bpf diff` was asked for.
+#[derive(Clone, Debug)]
+pub struct DiffOptions {
+    /// Profile of the program before the change.
+    pub before: PathBuf,
+    /// Profile of the program after it.
+    pub after: PathBuf,
+    /// Print JSON instead of text.
+    pub json: bool,
+    /// Write the page there; `-` is the standard output.
+    pub html: Option<PathBuf>,
+    /// At most so many lines; 0: all.
+    pub top: usize,
+    /// Colours and width.
+    pub style: Style,
+}
+
+/// Replicates of what a visit costs: nothing else is drawn here.
+const REPLICATES: u32 = 1999;
+
+/// Two profiles compared, as all three forms show them.
+#[derive(Debug)]
+struct Compared<'a> {
+    /// Names of the files.
+    files: [String; 2],
+    profiles: [&'a Profile; 2],
+    /// Experiments that count.
+    counted: [usize; 2],
+    diff: Diff,
+}
+
+/// Reads the profiles, writes what was asked for, and gives back what belongs on the standard output.
+///
+/// # Errors
+/// When a profile cannot be read or a file not written.
+pub fn run(request: &DiffOptions) -> Result<String> {
+    let [before, after] = [record::read(&request.before)?, record::read(&request.after)?];
+    let files = [&request.before, &request.after].map(|path| path.display().to_string());
+    let compared = compare(files, [&before, &after], super::Options::default().replicates);
+    let mut out = String::new();
+    if let Some(path) = &request.html {
+        out += &deliver(Path::new(path), &page::text(&compared))?;
+    }
+    if request.json {
+        out += &json::text(&compared);
+    } else if request.html.is_none() {
+        out += &text::text(&compared, request.top, request.style);
+    }
+    Ok(out)
+}
+
+fn compare(files: [String; 2], profiles: [&Profile; 2], replicates: u32) -> Compared<'_> {
+    let options = super::Options { replicates, ..super::Options::default() };
+    let [before, after] = profiles.map(|profile| estimate_profile(profile, &options));
+    // What stood there before has been edited since; what stands there now is what was profiled after, or near enough.
+    let places_before = places::of(&before, None);
+    let places_after = places::of(&after, Some(&mut Sources::default()));
+    let sides = [(profiles[0], &before, &places_before), (profiles[1], &after, &places_after)];
+    let [b, a] = sides.map(|(profile, estimate, places)| Side { profile, estimate, places });
+    Compared { files, profiles, counted: [before.counted, after.counted], diff: diff::diff(b, a, REPLICATES) }
+}
+
+/// The lines that take less or more of a visit of point `p`, those that matter most first.
+fn changed(diff: &Diff, p: usize) -> Vec<&diff::LineDiff> {
+    let worth = |line: &diff::LineDiff| line.at[p].predicted.map_or(0.0, |predicted| predicted.value.abs());
+    let mut lines: Vec<_> = diff.lines.iter().filter(|line| line.at[p].changed).collect();
+    lines.sort_by(|a, b| worth(b).total_cmp(&worth(a)));
+    lines
+}
+
+/// A place as people look for it: where it was, and where it is now.
+fn moved(line: &diff::LineDiff) -> String {
+    let after = line.after.as_ref();
+    match (&line.before.source, after.and_then(|after| after.source.as_ref())) {
+        (Some((file, from)), Some((now, to))) if file == now && from != to => {
+            format!("{} → {to}", line.before.location)
+        }
+        _ => line.before.location.clone(),
+    }
+}
+
+/// What became of a line, where that is not plain from its place.
+fn how(line: &diff::LineDiff) -> Option<&'static str> {
+    match line.how {
+        diff::matching::How::Same => None,
+        diff::matching::How::Moved => Some("now in another function"),
+        diff::matching::How::Edited => Some("edited"),
+        diff::matching::How::Number => Some("found by its number alone"),
+        diff::matching::How::Rewritten => Some("rewritten: compared with the lines in its place"),
+        diff::matching::How::Gone => Some("gone: no samples any more"),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,94 @@
+//! What `diff` prints, for programs with a known answer.
+
+use super::*;
+use crate::{
+    estimate::simulate::Program,
+    experiment::record::{Profile, Writer},
+};
+
+/// `work_0` takes half of a visit of 2 ms before, and 40 % less after; 7 lines were put in above it.
+fn profiles() -> [Profile; 2] {
+    let mut before = Program::steady(60.0, vec![(0.5, |s| 0.5 * s), (0.6, |_| 0.0), (0.3, |s| 0.3 * s)]);
+    before.phases[0].visit = 2e-3;
+    let mut after =
+        Program::steady(60.0, vec![(0.375, |s| 0.375 * s), (0.6, |_| 0.0), (0.375, |s| 0.375 * s)]);
+    after.phases[0].visit = 1.6e-3;
+    let mut after = after.profile(4);
+    for samples in &mut after.samples {
+        samples.line = samples.line.map(|line| line + 7);
+        samples.location = format!("/src/app.c:{}", samples.line.unwrap());
+    }
+    for recorded in &mut after.experiments {
+        let (_, line) = super::super::source::split(&recorded.experiment.selected).unwrap();
+        recorded.experiment.selected = format!("/src/app.c:{}", line + 7);
+    }
+    [before.profile(3), after]
+}
+
+fn compared(profiles: &[Profile; 2]) -> Compared<'_> {
+    let [before, after] = profiles;
+    compare(["before.jsonl".into(), "after.jsonl".into()], [before, after], 99)
+}
+
+#[test]
+fn the_text_says_what_was_predicted_and_what_came() {
+    let profiles = profiles();
+    for width in [80, 160] {
+        let text = text::text(&compared(&profiles), 10, Style { color: false, width });
+        assert!(text.lines().all(|line| line.chars().count() <= width), "{text}");
+        insta::assert_snapshot!(format!("diff_{width}"), text);
+    }
+    let colored = text::text(&compared(&profiles), 10, Style { color: true, width: 80 });
+    assert!(colored.contains("\u{1b}[1;32m"), "{colored}");
+}
+
+#[test]
+fn json_has_numbers_and_words() {
+    let profiles = profiles();
+    let value: serde_json::Value = serde_json::from_str(&json::text(&compared(&profiles))).unwrap();
+    let point = &value["points"][0];
+    assert_eq!(point["outcome"], "came-true");
+    assert!((point["realised"]["value"].as_f64().unwrap() - 0.2).abs() < 0.02);
+    let line = value["lines"].as_array().unwrap().iter().find(|l| l["before"] == "/src/app.c:10").unwrap();
+    assert_eq!((&line["after"], &line["found"]), (&"/src/app.c:17".into(), &"same".into()));
+    assert_eq!(line["points"][0]["changed"], true);
+}
+
+#[test]
+fn names_of_strangers_are_text_on_the_page() {
+    let mut profiles = profiles();
+    for samples in profiles.iter_mut().flat_map(|profile| &mut profile.samples) {
+        samples.function = Some("evil</style><script>alert(1)</script>".into());
+        samples.text = Some(format!("<img src=x onerror=\"alert({})\">", samples.count % 2));
+    }
+    let page = page::text(&compared(&profiles));
+    assert!(!page.contains("<script") && !page.contains("<img"), "{page}");
+    assert!(page.contains("Predicted +") && page.contains("came true"), "{page}");
+    assert_eq!(page.matches("</svg>").count(), page.matches("<svg").count());
+}
+
+#[test]
+fn files_are_read_and_what_was_asked_for_is_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let [before, after] = ["before.jsonl", "after.jsonl"].map(|name| folder.path().join(name));
+    for (path, profile) in [&before, &after].into_iter().zip(profiles()) {
+        let mut writer = Writer::new(std::fs::File::create(path).unwrap());
+        writer.startup(&profile.startup).unwrap();
+        profile.experiments.iter().for_each(|r| writer.experiment(&r.experiment, &r.points).unwrap());
+        writer.end(profile.runtime.as_ref().unwrap(), &profile.samples).unwrap();
+    }
+    let html = folder.path().join("diff.html");
+    let request = DiffOptions {
+        before,
+        after,
+        json: false,
+        html: Some(html.clone()),
+        top: 10,
+        style: Style::default(),
+    };
+    assert_eq!(run(&request).unwrap(), "");
+    assert!(std::fs::read_to_string(html).unwrap().contains("</html>"));
+    assert!(run(&DiffOptions { html: None, ..request.clone() }).unwrap().contains("came true"));
+    let missing = run(&DiffOptions { after: "/no/such".into(), ..request }).unwrap_err();
+    assert!(missing.to_string().contains("/no/such"), "{missing}");
+}
