@@ -42,6 +42,8 @@ fn carry_out(command: Command) -> anyhow::Result<u8> {
         }
         Command::Points(config) => commands::points(&config).and_then(|text| print(&text, 0)),
         Command::Watch(config) => controller::watch::run(&config).and_then(|text| print(&text, 0)),
+        Command::Completions(shell) => print(&commands::completions(shell), 0),
+        Command::Man(folder) => commands::man(&folder).map(|()| 0),
         Command::Doctor(config) => {
             let (text, code) = commands::doctor(&config);
             print(&text, code)
