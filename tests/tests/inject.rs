@@ -476,6 +476,10 @@ fn run(place: &Place, kind: (&str, &[&str])) -> serde_json::Value {
     ended.assert_says(0, &[]);
     assert!(ended.output().starts_with("rounds "), "{}", ended.output());
     assert!(!ended.words().contains("no delays"), "{}", ended.words());
+    last_record(place)
+}
+
+fn last_record(place: &Place) -> serde_json::Value {
     let profile = fs::read_to_string(place.profile()).expect("a profile is written");
     let record = profile.lines().rfind(|line| line.starts_with(r#"{"type":"runtime""#));
     serde_json::from_str(record.expect("the profile has an end")).expect("it is JSON")
@@ -498,15 +502,13 @@ fn a_static_program_that_a_dynamic_one_executes_is_delayed_too() {
     let mut compiler = Command::new("gcc");
     compiler.args(["-O2", "-g", "-static", "-pthread", "-o"]).args([&program, &source]);
     assert!(compiler.status().expect("a compiler").success(), "it compiles");
-    let scope = format!("{}=independent", "--scope-binary");
-    let mut command = place.profiled([&scope, "--", "sh", "-c"]);
+    let mut command = place.profiled(["-P", "./independent@progress", "--scope-binary", "independent"]);
+    command.args(["--", "sh", "-c"]);
     command.arg("./independent --seconds 6; true");
     let ended = place.run(command);
     ended.assert_says(0, &[]);
-    let profile = fs::read_to_string(place.profile()).expect("a profile is written");
-    let record = profile.lines().rfind(|line| line.starts_with(r#"{"type":"runtime""#));
-    let runtime: serde_json::Value =
-        serde_json::from_str(record.expect("the profile has an end")).expect("it is JSON");
-    assert!(runtime["signals_sent"].as_u64().is_some(), "{runtime}");
+    let runtime = last_record(&place);
+    assert!(runtime["signals_sent"].as_u64() > Some(0), "{runtime}");
+    assert!(runtime["paid_ns"].as_u64() > Some(0), "{runtime}");
     assert!(!ended.words().contains("no delays"), "{}", ended.words());
 }
