@@ -173,6 +173,6 @@ impl Session {
         if guests.count() > 0 {
             std::thread::sleep(LAST_SAMPLE);
         }
-        self.ready.notices.extend(guests.leave(self.family.alive()));
+        self.ready.notices.extend(guests.leave(&mut self.ready.answers, self.family.alive()));
     }
 }
