@@ -42,13 +42,18 @@ fn attempt(name: &str, truth: f64) -> Result<(), String> {
     let line = line.ok_or("the line is not there")?;
     let own = value(&line["points"][0]["own_speedup"]);
     let faults = [
-        (!((realised - truth).abs() < NEAR), format!("realised {realised:.3}, truth {truth}")),
-        (!((predicted - realised).abs() < NEAR), format!("predicted {predicted:.3}, realised {realised:.3}")),
-        (!((own - 0.5).abs() < 0.06), format!("the line's own speedup is 0.5, not {own:.3}")),
+        (!near(realised - truth, NEAR), format!("realised {realised:.3}, truth {truth}")),
+        (!near(predicted - realised, NEAR), format!("predicted {predicted:.3}, realised {realised:.3}")),
+        (!near(own - 0.5, 0.06), format!("the line's own speedup is 0.5, not {own:.3}")),
         (!text.contains("came true"), "it did not come true".to_owned()),
     ];
     let faults: Vec<String> = faults.into_iter().filter(|(is, _)| *is).map(|(_, what)| what).collect();
     if faults.is_empty() { Ok(()) } else { Err(format!("{}\n{text}", faults.join("; "))) }
+}
+
+/// Whether a difference is small; one that is no number is not.
+fn near(difference: f64, limit: f64) -> bool {
+    difference.abs() < limit
 }
 
 fn assert_comes_true(name: &str, truth: f64) {
