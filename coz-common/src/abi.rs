@@ -380,8 +380,10 @@ pub struct Offsets {
     pub cred_gid: u32,
     /// `cred.egid`.
     pub cred_egid: u32,
-    /// Explicit padding.
-    pub _pad: u32,
+    /// `task_struct.sas_ss_size`: the size of a thread's alternate signal stack.
+    pub task_alternate: u32,
+    /// Not an offset: the least size of an alternate stack that has room for a signal's frame and the handler, bytes.
+    pub alternate_least: u32,
 }
 
 /// Rare things that the kernel tells the controller, through the ring buffer `EVENTS`.
@@ -481,7 +483,7 @@ pub enum Stat {
     HeldPending,
     /// Signals not sent: the handler is not ours.
     HeldHandler,
-    /// Signals not sent: blocked by the thread.
+    /// Signals not sent: blocked by the thread, or there is no room for them on its alternate stack.
     HeldBlocked,
     /// Signals not sent: seccomp.
     HeldSeccomp,
@@ -578,7 +580,7 @@ const _: () = assert!(size_of::<CounterSlot>() == 128 && offset_of!(CounterSlot,
 const _: () = assert!(size_of::<LineEntry>() == 8 && size_of::<PageKey>() == 8);
 const _: () = assert!(size_of::<PageSlice>() == 8 && size_of::<PendingKey>() == 16);
 const _: () = assert!(size_of::<LineCount>() == 16 && size_of::<Process>() == 16);
-const _: () = assert!(size_of::<Offsets>() == 96);
+const _: () = assert!(size_of::<Offsets>() == 100);
 const _: () = assert!(size_of::<Event>() == 24 && size_of::<Hello>() == 16 && size_of::<Welcome>() == 16);
 const _: () = assert!(MAX_SLOTS.is_power_of_two() && SLOT_PROBES < MAX_SLOTS);
 

@@ -46,7 +46,8 @@ static OFFSETS: Offsets = Offsets {
     cred_euid: 0,
     cred_gid: 0,
     cred_egid: 0,
-    _pad: 0,
+    task_alternate: 0,
+    alternate_least: 0,
 };
 
 /// 1: a sample counts for every line in scope of its call chain; 0: for the innermost. Set at load.

@@ -38,6 +38,12 @@ pub fn ask_to_pay(thread: &mut Thread, process: &Process, control: &Control, now
         count(Stat::HeldBlocked, 1);
         return None;
     }
+    // 0: it has none, and the handler runs on the stack that it is on.
+    let alternate: usize = read(task, at.task_alternate)?;
+    if alternate != 0 && alternate < at.alternate_least as usize {
+        count(Stat::HeldBlocked, 1);
+        return None;
+    }
     let mode: u32 = read(task, at.task_seccomp_mode)?;
     let filters: u32 = read(task, at.task_seccomp_filters)?;
     if mode == SECCOMP_STRICT || filters > process.seccomp_filters {

@@ -1,11 +1,13 @@
 //! The commands that need no target: from their configuration to the text that they print.
 
-use std::{fmt::Write as _, sync::Arc};
+use std::{fmt::Write as _, path::Path, sync::Arc};
 
 use anyhow::{Context, Result};
 
 use crate::{
-    cli::{Color, DiffConfig, DoctorConfig, Exit, FoldedBy, PointsConfig, ReportConfig, Sort, Talk, View},
+    cli::{
+        self, Color, DiffConfig, DoctorConfig, Exit, FoldedBy, PointsConfig, ReportConfig, Sort, Talk, View,
+    },
     estimate,
     kernel::{btf::Btf, doctor},
     points,
@@ -120,6 +122,25 @@ pub fn points(config: &PointsConfig) -> Result<String> {
         let _ = writeln!(out, "{:width$}  {}", entry.spec, entry.about);
     }
     Ok(out)
+}
+
+/// `coz-bpf completions`: the script for a shell.
+#[must_use]
+pub fn completions(shell: clap_complete::Shell) -> String {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut cli::parser(), "coz-bpf", &mut script);
+    // It is made of our own help texts.
+    String::from_utf8_lossy(&script).into_owned()
+}
+
+/// `coz-bpf man`: a page for the program and one for each command.
+///
+/// # Errors
+/// The folder can not be written to.
+pub fn man(folder: &Path) -> Result<()> {
+    std::fs::create_dir_all(folder)
+        .and_then(|()| clap_mangen::generate_to(cli::parser(), folder))
+        .with_context(|| format!("cannot write manual pages to {}", folder.display()))
 }
 
 /// `coz-bpf doctor`: the table, and the exit code.

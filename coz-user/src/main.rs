@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 use coz_user::cli::{self, Command, Usage};
-use coz_user::{commands, controller, view};
+use coz_user::{commands, controller, target::inject, view};
 use nix::sys::signal::{SigHandler, Signal, signal};
 
 fn main() -> ExitCode {
@@ -28,7 +28,12 @@ fn carry_out(command: Command) -> anyhow::Result<u8> {
         die_of_closed_pipes();
     }
     match command {
-        Command::Run(config) | Command::Attach(config) => controller::run(*config),
+        Command::Run(config) | Command::Attach(config) => {
+            let result = controller::run(*config);
+            // Whatever has gone wrong: no thread of anybody's may be in our hands when we end.
+            inject::finish();
+            result
+        }
         Command::Report(config) => commands::report(&config).and_then(|text| print(&text, 0)),
         Command::Diff(config) => commands::diff(&config).and_then(|text| print(&text, 0)),
         Command::View(config) => {
@@ -37,6 +42,8 @@ fn carry_out(command: Command) -> anyhow::Result<u8> {
         }
         Command::Points(config) => commands::points(&config).and_then(|text| print(&text, 0)),
         Command::Watch(config) => controller::watch::run(&config).and_then(|text| print(&text, 0)),
+        Command::Completions(shell) => print(&commands::completions(shell), 0),
+        Command::Man(folder) => commands::man(&folder).map(|()| 0),
         Command::Doctor(config) => {
             let (text, code) = commands::doctor(&config);
             print(&text, code)

@@ -7,7 +7,7 @@ import path from 'node:path';
 import { promisify } from 'node:util';
 import { chromium } from 'playwright-core';
 
-const BIN = process.env.COZ_BPF_BIN;
+export const BIN = process.env.COZ_BPF_BIN;
 assert.ok(BIN, 'COZ_BPF_BIN names the profiler: `cargo xtask test page` sets it');
 
 export const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'coz-bpf-page-'));

@@ -27,7 +27,7 @@ export function program(folder) {
 }
 
 /** The records of one run: experiments in pairs of a baseline and a speedup. */
-export function records({ lines, pairs = 160, point = 'request', seed = 7, ends = true, name = 'server' }) {
+export function records({ lines, pairs = 160, point = 'request', seed = 7, ends = true, name = 'server', perVisit: usual = 1e6, more = () => [] }) {
   const random = dice(seed);
   const out = [{ type: 'startup', time: 1, version: 1, program: [`/srv/${name}`, '--port', '8080'], seed: 1, kernel: '6.1.0', rate: 1000, points: [{ name: point, kind: 'throughput' }] }];
   let begin = 0;
@@ -36,15 +36,29 @@ export function records({ lines, pairs = 160, point = 'request', seed = 7, ends 
     const level = (1 + Math.floor(20 * random())) / 20;
     for (const speedup of random() < 0.5 ? [0, level] : [level, 0]) {
       const noise = 1 + 0.01 * (random() + random() + random() - 1.5);
-      const perVisit = 1e6 * (1 - line.effect(speedup)) * noise;
+      const perVisit = usual * (1 - line.effect(speedup)) * noise;
       const duration = 0.3 * SECOND;
       out.push({ type: 'experiment', selected: line.location, speedup, duration, selected_samples: Math.round(300 * line.share), wall: 1.2 * duration, delay: 0.2 * duration, unpaid: 0, valid: true, begin, selected_weight: Math.round(line.share * duration), samples: 300 });
       out.push({ type: 'throughput-point', name: point, delta: Math.round(duration / perVisit) });
+      out.push(...more(perVisit, duration));
       begin += 1.25 * duration;
     }
   }
   if (ends) out.push(...end({ lines, time: begin }));
   return out;
+}
+
+/** The same with a latency point besides: three times as long as a visit takes, measured one by one. */
+export function latencies(known) {
+  const more = (perVisit, duration) => {
+    const arrivals = Math.round(duration / 1e6);
+    const mean = 3 * perVisit;
+    const bucket = Math.floor(32 * Math.log2(mean)) - 32 * 4;
+    return [{ type: 'latency-point', name: 'reply', arrivals, departures: arrivals, difference: Math.round((arrivals * mean) / duration * 10), mean_ns: mean, in_system: (arrivals * mean) / duration, measured: arrivals, histogram: [[bucket, arrivals]] }];
+  };
+  const all = records({ ...known, more });
+  all[0].points.push({ name: 'reply', kind: 'latency' });
+  return all;
 }
 
 /** The end of a run. */

@@ -10,6 +10,7 @@ use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use coz_tests::entering::Files;
+use coz_tests::run::Place;
 use coz_user::target::inject::{self, Entered, LeaveError, Left, Refused};
 use coz_user::target::process;
 
@@ -412,15 +413,13 @@ fn a_process_that_has_executed_another_program_is_let_be() {
     let pid = target.pid();
     let entered = enter(pid, &Files::default());
     target.say(b'\n');
-    let deadline = Instant::now() + Duration::from_secs(10);
-    while !process::executable(pid).unwrap().is_some_and(|exe| exe.ends_with("cat")) {
-        assert!(Instant::now() < deadline, "it executes");
-    }
+    target.say(b'x');
+    let mut echo = [0];
+    target.output.read_exact(&mut echo).expect("the new program answers");
     let before = surroundings(pid);
     assert_eq!(entered.leave().expect("nothing to do"), Left::Gone);
     assert_eq!(surroundings(pid), before);
-    target.say(b'x');
-    assert_eq!(target.finish(), "x");
+    assert_eq!(target.finish(), "");
 }
 
 #[test]
@@ -462,4 +461,54 @@ fn when_the_profiler_is_killed_its_target_runs_on_and_can_be_entered_again() {
     leave(&entered);
     assert_eq!(surroundings(pid).0, before.0);
     assert_eq!(target.finish(), "interrupted 0 wrong 0 alive 1\n");
+}
+
+/// `coz-bpf run` of a bundled program, linked in this way; the last record of its profile.
+fn run(place: &Place, kind: (&str, &[&str])) -> serde_json::Value {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("programs/independent.c");
+    let program = place.path().join(format!("independent-{}{}", kind.0, kind.1.concat()));
+    let mut compiler = Command::new(kind.0);
+    compiler.args(["-O2", "-g", "-pthread", "-o"]).args([&program, &source]).args(kind.1);
+    assert!(compiler.status().expect("a compiler").success(), "it compiles");
+    let mut command = place.profiled(["-P", "progress", "--"]);
+    command.arg(&program).args(["--seconds", "6"]);
+    let ended = place.run(command);
+    ended.assert_says(0, &[]);
+    assert!(ended.output().starts_with("rounds "), "{}", ended.output());
+    assert!(!ended.words().contains("no delays"), "{}", ended.words());
+    last_record(place)
+}
+
+fn last_record(place: &Place) -> serde_json::Value {
+    let profile = fs::read_to_string(place.profile()).expect("a profile is written");
+    let record = profile.lines().rfind(|line| line.starts_with(r#"{"type":"runtime""#));
+    serde_json::from_str(record.expect("the profile has an end")).expect("it is JSON")
+}
+
+#[test]
+fn a_static_program_is_delayed_when_it_is_run() {
+    for kind in &KINDS[1..] {
+        let runtime = run(&Place::new(), *kind);
+        assert!(runtime["signals_sent"].as_u64() > Some(0), "{kind:?}: {runtime}");
+        assert!(runtime["paid_ns"].as_u64() > Some(0), "{kind:?}: {runtime}");
+    }
+}
+
+#[test]
+fn a_static_program_that_a_dynamic_one_executes_is_delayed_too() {
+    let place = Place::new();
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("programs/independent.c");
+    let program = place.path().join("independent");
+    let mut compiler = Command::new("gcc");
+    compiler.args(["-O2", "-g", "-static", "-pthread", "-o"]).args([&program, &source]);
+    assert!(compiler.status().expect("a compiler").success(), "it compiles");
+    let mut command = place.profiled(["-P", "./independent@progress", "--scope-binary", "independent"]);
+    command.args(["--", "sh", "-c"]);
+    command.arg("./independent --seconds 6; true");
+    let ended = place.run(command);
+    ended.assert_says(0, &[]);
+    let runtime = last_record(&place);
+    assert!(runtime["signals_sent"].as_u64() > Some(0), "{runtime}");
+    assert!(runtime["paid_ns"].as_u64() > Some(0), "{runtime}");
+    assert!(!ended.words().contains("no delays"), "{}", ended.words());
 }

@@ -9,6 +9,7 @@ pub mod demo;
 pub mod ebpf;
 pub mod latency;
 pub mod overhead;
+pub mod package;
 pub mod picture;
 pub mod programs;
 pub mod race;

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
-use xtask::{demo, ebpf, latency, overhead, picture, race, real, startup, symbols, test, truth};
+use xtask::{demo, ebpf, latency, overhead, package, picture, race, real, startup, symbols, test, truth};
 
 #[derive(Parser)]
 #[command(name = "cargo xtask", about = "The repository's own commands", disable_help_subcommand = true)]
@@ -44,6 +44,8 @@ enum Command {
     Symbols(symbols::Options),
     /// Draw the curves of a profile as SVG
     Picture(picture::Options),
+    /// Make a Debian package, with manual pages and completions; needs cargo-deb
+    Deb,
 }
 
 fn main() -> ExitCode {
@@ -70,5 +72,6 @@ fn run(command: Command) -> Result<()> {
         Command::Startup(options) => startup::run(&options),
         Command::Symbols(options) => symbols::run(&options),
         Command::Picture(options) => picture::run(&options),
+        Command::Deb => package::deb(),
     }
 }

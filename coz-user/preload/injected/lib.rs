@@ -72,6 +72,9 @@ unsafe fn forward(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_voi
 
 /// Where the handler returns to. Unwinders know a signal's frame by these very bytes: `mov rax, 15` (the long form),
 /// `syscall`.
+///
+/// # Safety
+/// Called by the kernel's doing, with a signal's frame on the stack.
 #[unsafe(no_mangle)]
 #[unsafe(naked)]
 pub unsafe extern "C" fn coz_restore() {

@@ -42,6 +42,41 @@ Examples:
   coz-bpf points ./server src/queue.c           functions and lines of a file
   sudo coz-bpf points --run -- ./server --port 80   which functions are entered at a steady rate";
 
+const REPORT_EXAMPLES: &str = "\
+Examples:
+  coz-bpf report                               profile.jsonl of this folder
+  coz-bpf report --html page.html run1.jsonl   a page for a browser: one file
+  coz-bpf report --json run1.jsonl             everything, as docs/report.schema.json says
+  coz-bpf report --coz out.coz run1.jsonl      for coz's own viewer (it reads run1.jsonl too)
+  coz-bpf report --folded - --folded-by worth run1.jsonl | inferno-flamegraph > worth.svg
+  coz-bpf report old.coz                       profiles of coz are read as well";
+
+const VIEW_EXAMPLES: &str = "\
+Examples:
+  coz-bpf view                       opens a browser on profile.jsonl of this folder
+  coz-bpf view --port 8000 --no-open run1.jsonl
+  ssh -N -L 8000:127.0.0.1:8000 HOST   from the machine you sit at; then open the address that view has printed";
+
+const DIFF_EXAMPLES: &str = "\
+Examples:
+  sudo coz-bpf run -o before.jsonl -P handle_request ./server   before the change
+  sudo coz-bpf run -o after.jsonl -P handle_request ./server    after it: same points, same arguments
+  coz-bpf diff before.jsonl after.jsonl
+  coz-bpf diff --html diff.html before.jsonl after.jsonl
+
+Profile as long after as before: what is compared are the experiments without delay.";
+
+const DOCTOR_EXAMPLES: &str = "\
+Examples:
+  coz-bpf doctor                 this machine: kernel, privileges, clocks
+  sudo coz-bpf doctor ./server   the same as run would find it, and the program: debug information, libc, frames";
+
+const COMPLETIONS_EXAMPLES: &str = "\
+Examples:
+  coz-bpf completions bash > ~/.local/share/bash-completion/completions/coz-bpf
+  coz-bpf completions zsh > ~/.zfunc/_coz-bpf
+  coz-bpf completions fish > ~/.config/fish/completions/coz-bpf.fish";
+
 /// Causal profiler: shows what making a line faster would do for the whole program.
 #[derive(Debug, Parser)]
 #[command(name = "coz-bpf", version, arg_required_else_help = true, after_help = EXIT_CODES)]
@@ -74,15 +109,25 @@ pub(super) enum CommandArgs {
     #[command(after_help = ATTACH_EXAMPLES, override_usage = "coz-bpf attach [OPTIONS] <-p PID | --cgroup PATH | --comm NAME | -a>")]
     Attach(AttachArgs),
     /// Print or convert a profile
+    #[command(after_help = REPORT_EXAMPLES)]
     Report(ReportArgs),
     /// Show a profile as a page on 127.0.0.1
+    #[command(after_help = VIEW_EXAMPLES)]
     View(ViewPageArgs),
     /// List what can serve as a progress point of a program
     Points(PointsArgs),
     /// Compare two profiles: did an optimisation pay what was predicted?
+    #[command(after_help = DIFF_EXAMPLES)]
     Diff(DiffArgs),
     /// Check what this kernel, these privileges and a program allow
+    #[command(after_help = DOCTOR_EXAMPLES)]
     Doctor(DoctorArgs),
+    /// Print completions for a shell
+    #[command(after_help = COMPLETIONS_EXAMPLES)]
+    Completions(CompletionsArgs),
+    /// Write the manual pages into a folder
+    #[command(hide = true)]
+    Man(ManArgs),
 }
 
 #[derive(Debug, Args)]
@@ -315,4 +360,18 @@ pub(super) struct DoctorArgs {
     /// A program to be profiled
     #[arg(value_name = "PROGRAM")]
     pub program: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct CompletionsArgs {
+    /// The shell
+    #[arg(value_name = "SHELL")]
+    pub shell: clap_complete::Shell,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct ManArgs {
+    /// The folder
+    #[arg(value_name = "DIR")]
+    pub folder: PathBuf,
 }

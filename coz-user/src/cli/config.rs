@@ -25,6 +25,10 @@ pub enum Command {
     Watch(WatchConfig),
     /// `coz-bpf doctor`
     Doctor(DoctorConfig),
+    /// `coz-bpf completions`
+    Completions(clap_complete::Shell),
+    /// `coz-bpf man`: the folder that the manual pages go to.
+    Man(PathBuf),
 }
 
 /// What is profiled.

@@ -31,11 +31,34 @@ where
     I::Item: Into<OsString>,
 {
     let words = words::with_plain_separator(words.into_iter().map(Into::into).collect());
+    if wants_a_program(&words) {
+        return Err(Usage::Exit(which_program()));
+    }
     let clap = |e| Usage::Clap(Box::new(e));
-    let matches = not_yet::hidden(args::Cli::command()).try_get_matches_from(words).map_err(clap)?;
+    let matches = parser().try_get_matches_from(words).map_err(clap)?;
     not_yet::refuse(&matches).map_err(Usage::Exit)?;
     let cli = args::Cli::from_arg_matches(&matches).map_err(clap)?;
     validate::command(cli).map_err(Usage::Exit)
+}
+
+/// The parser: what help, completions and manual pages are made of.
+#[must_use]
+pub fn parser() -> clap::Command {
+    not_yet::hidden(args::Cli::command())
+}
+
+/// Whether this is `coz-bpf run` and nothing else.
+fn wants_a_program(words: &[OsString]) -> bool {
+    words.len() == 2 && words[1] == "run"
+}
+
+/// What `run` is, in five lines.
+fn which_program() -> Exit {
+    Exit::usage("run: which program? It is started, profiled until it ends, and a report is printed")
+        .hint("sudo coz-bpf run -P handle_request ./server --port 80    each call of handle_request is a piece of work done")
+        .hint("coz-bpf points ./server     what else can serve as such a progress point")
+        .hint("coz-bpf doctor ./server     what this machine and this program allow")
+        .hint("coz-bpf run --help          all options")
 }
 
 /// Why a command line leads to no command.

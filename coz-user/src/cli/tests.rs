@@ -257,6 +257,43 @@ fn others_programs_are_not_slowed_down_by_more_than_a_fifth_unless_asked_for() {
 }
 
 #[test]
+fn a_port_that_would_pass_for_the_program_is_told() {
+    let (code, text) = refused(&["run", "--live", "8000", "./app"]);
+    assert!(code == 2 && text.contains("equals sign"), "{text}");
+    assert_eq!(run(&["--live=8000", "./app"]).live, Some(8000));
+    assert_eq!(run(&["--live", "./app"]).live, Some(0));
+}
+
+#[test]
+fn run_alone_explains_itself_in_five_lines() {
+    let Err(Usage::Exit(exit)) = parse(["coz-bpf", "run"]) else { panic!("it was taken") };
+    let (text, code) = exit::explain(&exit.into());
+    assert_eq!((text.lines().count(), code), (5, 2), "{text}");
+    assert!(text.contains("sudo coz-bpf run -P") && text.contains("points"), "{text}");
+}
+
+#[test]
+fn every_command_has_examples_a_manual_page_and_completions() {
+    let mut parser = parser();
+    for command in
+        parser.get_subcommands_mut().filter(|command| !command.is_hide_set() && command.get_name() != "help")
+    {
+        let name = command.get_name().to_owned();
+        let help = command.render_help().to_string();
+        assert!(help.contains("Examples:\n"), "{name}: {help}");
+    }
+    let folder = tempfile::tempdir().unwrap();
+    crate::commands::man(&folder.path().join("man")).unwrap();
+    let page = |name: &str| std::fs::read_to_string(folder.path().join("man").join(name)).unwrap();
+    assert!(page("coz-bpf.1").contains("Causal profiler"));
+    assert!(page("coz-bpf-run.1").contains("handle_request"), "with its examples");
+    for shell in [clap_complete::Shell::Bash, clap_complete::Shell::Zsh, clap_complete::Shell::Fish] {
+        let script = crate::commands::completions(shell);
+        assert!(script.contains("folded-by"), "{shell}");
+    }
+}
+
+#[test]
 fn what_is_not_built_says_so() {
     let (code, text) = refused(&["run", "--end-to-end", "--runs", "3", "p"]);
     assert_eq!(code, 2);

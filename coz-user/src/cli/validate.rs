@@ -64,6 +64,8 @@ pub(super) fn command(cli: Cli) -> Result<Command, Exit> {
             html: args.html,
             talk,
         }),
+        CommandArgs::Completions(args) => Command::Completions(args.shell),
+        CommandArgs::Man(args) => Command::Man(args.folder),
     })
 }
 
@@ -88,6 +90,16 @@ fn whom(args: args::Whom) -> Result<Whom, Exit> {
 
 fn profile(subject: Subject, m: MeasureArgs, overhead: Option<f64>, talk: Talk) -> Result<RunConfig, Exit> {
     let fixed = fixed(&m)?;
+    let first = match &subject {
+        Subject::Program { words, .. } => words.first().and_then(|word| word.to_str()),
+        Subject::Running(_) => None,
+    };
+    if let Some(port) = first.filter(|word| m.live == Some(None) && word.parse::<u16>().is_ok()) {
+        return Err(Exit::usage(format!(
+            "`{port}` stands where the program should: a port goes behind an equals sign"
+        ))
+        .hint(format!("--live={port}")));
+    }
     if m.end_to_end && matches!(subject, Subject::Running(_)) {
         return Err(Exit::usage(
             "--end-to-end is for `run`: of programs that run already there is no whole run",

@@ -1,6 +1,9 @@
 //! The end of a run: the profile's last records, and the report.
 
-use std::time::{Duration, Instant};
+use std::{
+    os::unix::fs::MetadataExt,
+    time::{Duration, Instant},
+};
 
 use anyhow::Result;
 use coz_common::{
@@ -19,7 +22,7 @@ use crate::{
     experiment::{data::PointVisits, machine::Event, record},
     kernel::control::now,
     points, report,
-    target::{exit::ExitStatus, identity::Identity},
+    target::exit::ExitStatus,
 };
 
 /// Of so many programs and libraries it is said what they lack.
@@ -37,6 +40,8 @@ impl Session {
         self.ready.kernel.end();
         if self.subject.is_attached() {
             self.detach();
+        } else {
+            self.leave_the_rest();
         }
         if let End::Harm(_) = end {
             self.ready.notices.push(end.to_string());
@@ -195,10 +200,10 @@ impl Session {
             .collect()
     }
 
-    /// With the lines' source text, as far as the program's user may read it: debug information may name any file.
+    /// With the lines' source text, as far as whoever owns the profile may read it: debug information may name any file.
     fn with_texts(&self, samples: Vec<record::Samples>) -> Vec<record::Samples> {
-        match Identity::resolve(self.config.subject.user()) {
-            Ok(identity) => report::source::with_texts(samples, identity.uid, identity.gid),
+        match std::fs::metadata(&self.config.output) {
+            Ok(profile) => report::source::with_texts(samples, profile.uid(), profile.gid()),
             Err(_) => samples,
         }
     }

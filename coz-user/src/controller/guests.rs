@@ -4,7 +4,11 @@ use std::{
     collections::{BTreeMap, HashMap, HashSet},
     fmt::Write as _,
     os::fd::OwnedFd,
-    sync::{Arc, Mutex, PoisonError, mpsc},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+        mpsc,
+    },
     thread,
 };
 
@@ -33,6 +37,8 @@ pub struct Answer {
 #[derive(Debug)]
 pub struct Guests {
     jobs: mpsc::Sender<u32>,
+    threads: Vec<thread::JoinHandle<()>>,
+    over: Arc<AtomicBool>,
     entered: HashMap<u32, Arc<Entered>>,
     /// Of a child that was forked by one of them: which has its handler from whom.
     origins: HashMap<u32, Arc<Entered>>,
@@ -48,16 +54,19 @@ impl Guests {
     pub fn new(maps: [Arc<OwnedFd>; 5], signal: u32) -> (Self, UnboundedReceiver<Answer>) {
         let (jobs, work) = mpsc::channel();
         let (answers, answered) = unbounded_channel();
-        let (work, maps) = (Arc::new(Mutex::new(work)), Arc::new(maps));
-        for _ in 0..AT_ONCE {
+        let (work, maps, over) = (Arc::new(Mutex::new(work)), Arc::new(maps), Arc::<AtomicBool>::default());
+        let start = |_| {
             let (work, maps, answers) = (Arc::clone(&work), Arc::clone(&maps), answers.clone());
+            let over = Arc::clone(&over);
             // They end when `jobs` is dropped. Where none can be started nobody is delayed, which the report says.
-            let _ = thread::Builder::new()
-                .name("coz-enter".into())
-                .spawn(move || enter_each(&work, &maps, signal, &answers));
-        }
+            let body = move || enter_each(&work, &maps, signal, &over, &answers);
+            thread::Builder::new().name("coz-enter".into()).spawn(body).ok()
+        };
+        let threads = (0..AT_ONCE).filter_map(start).collect();
         let guests = Self {
             jobs,
+            threads,
+            over,
             entered: HashMap::new(),
             origins: HashMap::new(),
             asked: HashSet::new(),
@@ -161,11 +170,24 @@ impl Guests {
         })
     }
 
-    /// Leaves all of them, and those of `alive` that have it from one of them; what could not be undone. Nobody sends the signal any
-    /// more.
-    pub fn leave(self, alive: impl Iterator<Item = u32>) -> Vec<String> {
-        let Self { jobs, entered, origins, .. } = self;
-        drop(jobs);
+    /// Leaves all of them, those that were being entered just now, and those of `alive` that have it from one of them; what could not be
+    /// undone. Nobody sends the signal any more.
+    pub fn leave(
+        mut self,
+        answers: &mut UnboundedReceiver<Answer>,
+        alive: impl Iterator<Item = u32>,
+    ) -> Vec<String> {
+        self.over.store(true, Ordering::Relaxed);
+        drop(std::mem::replace(&mut self.jobs, mpsc::channel().0));
+        for thread in std::mem::take(&mut self.threads) {
+            let _ = thread.join();
+        }
+        while let Ok(answer) = answers.try_recv() {
+            if let Ok(entered) = answer.result {
+                self.entered.insert(answer.pid, Arc::new(entered));
+            }
+        }
+        let Self { entered, origins, .. } = self;
         let children = alive.filter_map(|pid| {
             let origin = origins.get(&pid)?;
             origin.inherited_by(i32::try_from(pid).ok()?).map(Arc::new)
@@ -196,13 +218,18 @@ fn enter_each(
     work: &Mutex<mpsc::Receiver<u32>>,
     maps: &inject::Maps,
     signal: u32,
+    over: &AtomicBool,
     answers: &UnboundedSender<Answer>,
 ) {
     loop {
         let job = work.lock().unwrap_or_else(PoisonError::into_inner).recv();
         let Ok(pid) = job else { return };
+        if over.load(Ordering::Relaxed) {
+            return;
+        }
         let Ok(id) = i32::try_from(pid) else { continue };
-        if answers.send(Answer { pid, result: inject::enter(id, maps, signal) }).is_err() {
+        let result = inject::enter_unless(id, maps, signal, &|| over.load(Ordering::Relaxed));
+        if answers.send(Answer { pid, result }).is_err() {
             return;
         }
     }

@@ -9,12 +9,14 @@ use super::{
     session::Session,
     subject::{End, Subject},
 };
-use crate::kernel::control::now;
+use crate::{kernel::control::now, target::binary::Linking};
 
 /// It is looked this often who belongs to the set: what is started in it, the kernel sees at once.
 const SCAN: Nanos = Nanos(1_000_000_000);
 /// A program that has just begun is entered so much later: many are over before that.
 const SETTLED: Nanos = Nanos(100_000_000);
+/// The program that was started is not: it is what the profile is about.
+const BEGUN: Nanos = Nanos(5_000_000);
 /// A sample that was being taken when sampling stopped is over after this.
 const LAST_SAMPLE: Duration = Duration::from_millis(2);
 
@@ -78,12 +80,21 @@ impl Session {
         }
     }
 
-    /// A process of the set has another program now: nothing of ours is in it.
+    /// A process of the set has another program now: nothing of ours is in it, unless it has loaded the shim.
     pub(super) fn executed(&mut self, pid: u32) {
-        if let Some(guests) = &mut self.ready.guests {
-            guests.ended(pid);
-            self.entering.push((Nanos(now().0.saturating_add(SETTLED.0)), pid));
+        let Some(guests) = &mut self.ready.guests else { return };
+        guests.ended(pid);
+        self.entering.retain(|&(_, waiting)| waiting != pid);
+        let linking = Linking::of(pid);
+        if self.has_shim && linking == Linking::Dynamic {
+            return;
         }
+        let wait = match linking {
+            Linking::Go => SETTLED,
+            _ if self.subject.is_first(pid) => BEGUN,
+            _ => SETTLED,
+        };
+        self.entering.push((Nanos(now().0.saturating_add(wait.0)), pid));
     }
 
     fn enter_those_due(&mut self) {
@@ -125,6 +136,14 @@ impl Session {
         }
     }
 
+    /// The program that was started has ended: those of its processes that run on and were entered are left.
+    pub(super) fn leave_the_rest(&mut self) {
+        if let Some(guests) = self.ready.guests.take() {
+            self.ready.notices.extend(guests.notices());
+            self.unblock(guests);
+        }
+    }
+
     /// Lets programs of others go: nobody is asked to pay any more, what was put into them is taken out, probes are taken away.
     /// What was counted stays to be read.
     pub(super) fn detach(&mut self) {
@@ -154,6 +173,6 @@ impl Session {
         if guests.count() > 0 {
             std::thread::sleep(LAST_SAMPLE);
         }
-        self.ready.notices.extend(guests.leave(self.family.alive()));
+        self.ready.notices.extend(guests.leave(&mut self.ready.answers, self.family.alive()));
     }
 }

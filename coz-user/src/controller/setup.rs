@@ -122,7 +122,9 @@ impl Found<'_> {
     fn notices(&self) -> Vec<String> {
         let Self::Program { program, .. } = self else { return Vec::new() };
         let mut notices = Vec::new();
-        if let Err(why) = &program.can_preload {
+        if let Err(why) = &program.can_preload
+            && !why.can_be_entered()
+        {
             notices.push(format!(
                 "{}: no delays can be inserted ({why}); its samples and visits are counted, but nothing is predicted",
                 program.path.display()
@@ -222,17 +224,23 @@ pub fn prepare(config: &RunConfig, voice: &Voice) -> Result<Ready> {
     let (news, registrations) = unbounded_channel();
     let (mut door, mut guests) = (None, None);
     let (_, mut answers) = unbounded_channel();
+    // Where nothing is predicted nothing is delayed, and nobody is entered.
+    let delays = !config.speedups.is_empty();
     let beginning = match found {
         Found::Program { typed, arguments, program, environment } => {
             let start = Start { typed, arguments, program, environment };
             let suspended = start.suspended(&kernel, &identity, news, &mut door)?;
             kernel.follow(suspended.pid() as u32);
+            // Programs that load nothing: this one, or one that it executes.
+            if delays {
+                let entering = Guests::new(kernel.shared_maps()?.map(Arc::new), SIGNAL);
+                (guests, answers) = (Some(entering.0), entering.1);
+            }
             Beginning::Launch(suspended)
         }
         Found::Running { members, .. } => {
             kernel.prepare_admission()?;
-            // Where nothing is predicted nothing is delayed, and nobody is entered.
-            if !asked.is_empty() && !config.speedups.is_empty() {
+            if delays && !asked.is_empty() {
                 let entering = Guests::new(kernel.shared_maps()?.map(Arc::new), SIGNAL);
                 (guests, answers) = (Some(entering.0), entering.1);
             }

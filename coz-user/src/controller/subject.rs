@@ -53,6 +53,12 @@ impl Subject {
         }
     }
 
+    /// Whether this process is the program that was started.
+    #[must_use]
+    pub fn is_first(&self, pid: u32) -> bool {
+        matches!(self, Self::Launched(running) if running.pid().cast_unsigned() == pid)
+    }
+
     /// Whether these are programs of others.
     #[must_use]
     pub fn is_attached(&self) -> bool {

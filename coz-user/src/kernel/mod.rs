@@ -17,6 +17,7 @@ pub mod points;
 mod price;
 pub mod probe;
 pub mod processes;
+mod signal_stack;
 pub mod standing;
 pub mod unwind;
 

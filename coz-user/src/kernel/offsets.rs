@@ -3,7 +3,7 @@
 use anyhow::Result;
 use coz_common::abi::Offsets;
 
-use super::btf::Btf;
+use super::{btf::Btf, signal_stack};
 
 /// Looks up every offset that the kernel side needs.
 ///
@@ -34,6 +34,7 @@ pub fn find(btf: &Btf) -> Result<Offsets> {
         cred_euid: btf.offset("cred", "euid")?,
         cred_gid: btf.offset("cred", "gid")?,
         cred_egid: btf.offset("cred", "egid")?,
-        _pad: 0,
+        task_alternate: btf.offset("task_struct", "sas_ss_size")?,
+        alternate_least: signal_stack::least(),
     })
 }

@@ -172,7 +172,13 @@ fn unknown<T>(module: &Module, name: &str) -> Result<T> {
     if near.is_empty() {
         near = nearest(name, table.functions().iter().map(|f| short_name(&f.symbol)));
     }
-    let hint = if near.is_empty() { String::new() } else { format!("; did you mean {}?", near.join(", ")) };
+    let hint = match near.is_empty() {
+        true if name.contains(',') => {
+            "; what takes time from one place to another is a latency: -L BEGIN,END".to_owned()
+        }
+        true => format!("; `coz-bpf points {path}` lists what can serve"),
+        false => format!("; did you mean {}?", near.join(", ")),
+    };
     bail!("no function '{name}' in {path}{hint}")
 }
 

@@ -1,6 +1,7 @@
 //! What kind of program the target is, before it is started: what it is made of decides what can be done with it.
 
 mod elf;
+mod linking;
 mod search;
 
 use std::{
@@ -19,6 +20,7 @@ use nix::sys::statvfs::{FsFlags, statvfs};
 
 pub use self::{
     elf::{Elf, Linkage},
+    linking::Linking,
     search::{SearchError, find},
 };
 use super::identity::Identity;
@@ -94,14 +96,24 @@ pub enum Privilege {
     Capabilities,
 }
 
+impl Why {
+    /// Whether it is only that nothing can be loaded: such a program can be entered once it runs ([`super::inject`]).
+    #[must_use]
+    pub fn can_be_entered(&self) -> bool {
+        match self {
+            Self::Static => true,
+            Self::Interpreter { why: Some(why), .. } => why.can_be_entered(),
+            _ => false,
+        }
+    }
+}
+
 impl fmt::Display for Why {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Static => f.write_str(
-                "it is linked statically, so nothing can be loaded into it at its start. Link it dynamically: \
-                 leave out -static (C, C++), take a gnu target or -C target-feature=-crt-static (Rust), \
-                 CGO_ENABLED=1 with -ldflags=-linkmode=external (Go)",
-            ),
+            Self::Static => {
+                f.write_str("it is linked statically, so nothing can be loaded into it at its start")
+            }
             Self::Bits32 => {
                 f.write_str("it is a 32-bit program and only x86-64 is supported. Build it with -m64")
             }

@@ -27,7 +27,7 @@ pub(super) fn page() -> (Outcome, String) {
         return (Outcome::one(false), words);
     }
     let mut node = Command::new("node");
-    node.args(["--test", "--test-reporter=tap", "page.test.mjs"])
+    node.args(["--test", "--test-reporter=tap", "page.test.mjs", "exports.test.mjs"])
         .current_dir(folder)
         .env("COZ_BPF_BIN", profiler);
     let (success, said) = captured(&mut node);

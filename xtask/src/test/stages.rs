@@ -144,6 +144,7 @@ const ROOT_TESTS: &[&str] = &[
     "truth",
     "quota",
     "loaded",
+    "diff",
     "attach",
     "inject",
 ];

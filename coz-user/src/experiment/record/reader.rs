@@ -76,6 +76,8 @@ pub enum ReadError {
     Io(io::Error),
     /// Nothing stands in it.
     Empty,
+    /// Its very first line is no record.
+    NoProfile,
     /// A line, not the last, is no record.
     Line {
         /// Its number, from 1 on.
@@ -90,6 +92,10 @@ impl fmt::Display for ReadError {
         match self {
             Self::Io(error) => write!(f, "{error}"),
             Self::Empty => f.write_str("the file holds no record; was the profiler stopped at once?"),
+            Self::NoProfile => f.write_str(
+                "it is no profile: its first line is neither a JSON object nor a record of coz. `coz-bpf run` writes \
+                 profile.jsonl, or what --output names",
+            ),
             Self::Line { number, reason } => write!(
                 f,
                 "line {number} is no record of a profile: {reason}. A profile holds one JSON object a line; if the \
@@ -120,6 +126,11 @@ pub fn read(path: &Path) -> anyhow::Result<Profile> {
         };
         anyhow::anyhow!("cannot open the profile {}: {error}{hint}", path.display())
     })?;
+    anyhow::ensure!(
+        !file.metadata().is_ok_and(|found| found.is_dir()),
+        "{} is a folder; name a profile in it",
+        path.display()
+    );
     parse(BufReader::new(file))
         .map_err(|e| anyhow::anyhow!("cannot read the profile {}: {e}", path.display()))
 }
@@ -145,6 +156,9 @@ pub fn parse(mut input: impl BufRead) -> Result<Profile, ReadError> {
         match record(text) {
             Ok(record) => builder.push(record).map_err(|reason| ReadError::Line { number, reason })?,
             Err(_) if !whole && (n as u64) < MAX_LINE => builder.profile.truncated = true,
+            Err(_) if builder.records == 0 && text.first() != Some(&b'{') => {
+                return Err(ReadError::NoProfile);
+            }
             Err(reason) => return Err(ReadError::Line { number, reason }),
         }
     }
@@ -156,12 +170,20 @@ fn record(line: &[u8]) -> Result<Record, String> {
         Some(b'{') => serde_json::from_slice(line),
         _ => serde_json::from_value(legacy(line)?),
     }
-    .map_err(|error| error.to_string())?;
+    .map_err(|error| told(&error.to_string()))?;
     match &record {
         Record::Experiment(e) if !(0.0..=1.0).contains(&e.speedup) => {
             Err(format!("the speedup is {}, not between 0 and 1", e.speedup))
         }
         _ => Ok(record),
+    }
+}
+
+/// A parser's words, without the list of all that it would have taken.
+fn told(error: &str) -> String {
+    match error.split_once("unknown variant `").and_then(|(_, rest)| rest.split_once('`')) {
+        Some((kind, _)) => format!("there is no kind of record called `{kind}`"),
+        None => error.to_owned(),
     }
 }
 

@@ -36,12 +36,13 @@ pub fn with_one_stopped<T: Send>(
     program: &Program,
     gate: u64,
     patience: Patience,
+    over: &(dyn Fn() -> bool + Sync),
     avoid: impl Fn(u64) -> bool + Sync,
     errand: impl Fn(&mut Held) -> Result<T, Refused> + Sync,
 ) -> Result<Done<T>, Refused> {
     let mut tried = HashSet::new();
     for _ in 0..TRIES {
-        let tid = moment::wait(pid, patience, &tried, &avoid)?;
+        let tid = moment::wait(pid, patience, over, &tried, &avoid)?;
         tried.insert(tid);
         let ours = || {
             let _first = First::go();
@@ -51,7 +52,7 @@ pub fn with_one_stopped<T: Send>(
             }
             let in_call = held.in_call();
             let value = errand(&mut held).map_err(Failure::Errand)?;
-            let stopped_for = held.let_go().map_err(Failure::Stop)?;
+            let stopped_for = held.let_go().map_err(|_| Failure::Errand(Refused::Gone))?;
             Ok(Done { value, stopped_for, tid, in_call })
         };
         let result = thread::scope(|scope| scope.spawn(ours).join());

@@ -63,6 +63,7 @@ fn undo(entered: &Entered) -> Result<Duration, Refused> {
         program,
         *gate,
         Patience::LEAVE,
+        &|| false,
         |pc| seat.has(pc),
         |held| {
             let now = seat.action(held, *signal).map_err(failed("look at the signal's handler"))?;
@@ -82,6 +83,7 @@ fn undo(entered: &Entered) -> Result<Duration, Refused> {
         program,
         *gate,
         Patience::LEAVE,
+        &|| false,
         |pc| seat.has(pc),
         |held| {
             seat.clone().clear(held);

@@ -31,8 +31,8 @@ pub struct Looked {
     pub pid_namespace: u32,
     /// Its seccomp filters: none.
     pub seccomp_filters: u32,
-    /// Threads that block the signal, and all of them.
-    pub blocking: (usize, usize),
+    /// Threads that block the signal.
+    pub blocking: Vec<i32>,
 }
 
 /// Looks at a process.
@@ -67,13 +67,12 @@ pub fn look(pid: i32, signal: u32) -> Result<Looked, Refused> {
         return Err(Refused::SignalInUse { signal });
     }
     room(pid, &text)?;
-    let threads = threads(pid)?;
-    let bit = 1u64 << (signal - 1);
+    let blocking = blocking(pid, signal)?;
     Ok(Looked {
         program: Program::of(pid).map_err(trouble)?,
         pid_namespace: process::pid_namespace(pid).ok().flatten().ok_or(Refused::Gone)?,
         seccomp_filters: 0,
-        blocking: (threads.iter().filter(|thread| thread.blocked & bit != 0).count(), threads.len()),
+        blocking,
     })
 }
 
@@ -101,17 +100,22 @@ fn state(status: &Status) -> Result<(), Refused> {
     Ok(())
 }
 
-/// Looks at every thread: filters and tracers are a thread's own.
-fn threads(pid: i32) -> Result<Vec<Status>, Refused> {
+/// Looks at every thread: filters and tracers are a thread's own. Those that block the signal.
+///
+/// # Errors
+/// Why the process is not to be entered.
+pub fn blocking(pid: i32, signal: u32) -> Result<Vec<i32>, Refused> {
     let ids = process::threads(pid).ok().flatten().ok_or(Refused::Gone)?;
-    let mut found = Vec::with_capacity(ids.len());
+    let mut found = Vec::new();
     for tid in ids {
         // One that has ended meanwhile does not matter.
         let Ok(text) = fs::read(format!("/proc/{pid}/task/{tid}/status")) else { continue };
         let status = Status::parse(&String::from_utf8_lossy(&text));
         if !status.is_over() {
             state(&status)?;
-            found.push(status);
+            if status.blocked & 1 << (signal - 1) != 0 {
+                found.push(tid);
+            }
         }
     }
     Ok(found)
@@ -256,7 +260,7 @@ mod tests {
         let me = std::process::id().cast_signed();
         let looked = look(me, SIGNAL).unwrap();
         assert_eq!(looked.program, Program::of(me).unwrap());
-        assert!(looked.blocking.1 >= 1);
+        assert!(looked.blocking.is_empty());
         assert!(matches!(look(2, SIGNAL), Err(Refused::KernelThread | Refused::Gone)), "kthreadd");
         assert!(matches!(look(i32::MAX, SIGNAL), Err(Refused::Gone)));
     }

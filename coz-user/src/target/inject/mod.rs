@@ -11,6 +11,7 @@ mod choose;
 mod code;
 mod entered;
 mod gate;
+mod holds;
 mod leave;
 mod look;
 mod moment;
@@ -34,6 +35,7 @@ use coz_common::units::Nanos;
 use self::{attempt::Done, choose::Bearing, look::Looked, moment::Patience, seat::Seat};
 pub use self::{
     entered::{Entered, LeaveError, Left},
+    holds::finish,
     refused::Refused,
 };
 
@@ -49,6 +51,19 @@ pub type Maps = [Arc<OwnedFd>; 5];
 /// # Errors
 /// [`Refused`]: the process is as it was.
 pub fn enter(pid: i32, maps: &Maps, signal: u32) -> Result<Entered, Refused> {
+    enter_unless(pid, maps, signal, &|| false)
+}
+
+/// The same, unless it is `over` before a good moment comes.
+///
+/// # Errors
+/// [`Refused`]: the process is as it was.
+pub fn enter_unless(
+    pid: i32,
+    maps: &Maps,
+    signal: u32,
+    over: &(dyn Fn() -> bool + Sync),
+) -> Result<Entered, Refused> {
     let looked = look::look(pid, signal)?;
     let Looked { program, pid_namespace, seccomp_filters, .. } = looked;
     let pidfd = pidfd(pid).map_err(look::trouble)?;
@@ -58,6 +73,7 @@ pub fn enter(pid: i32, maps: &Maps, signal: u32) -> Result<Entered, Refused> {
         &program,
         gate,
         Patience::ENTER,
+        over,
         |_| false,
         |held| {
             Seat::take(held, maps, &pidfd, pid_namespace, signal).map_err(|(what, error)| {
@@ -71,7 +87,7 @@ pub fn enter(pid: i32, maps: &Maps, signal: u32) -> Result<Entered, Refused> {
             })
         },
     )?;
-    let notices = notices(&looked, &done, signal);
+    let notices = notices(pid, &looked, &done, signal);
     Ok(Entered {
         pid,
         program,
@@ -85,7 +101,7 @@ pub fn enter(pid: i32, maps: &Maps, signal: u32) -> Result<Entered, Refused> {
 }
 
 /// What the user is to know.
-fn notices(looked: &Looked, done: &Done<Seat>, signal: u32) -> Vec<String> {
+fn notices(pid: i32, looked: &Looked, done: &Done<Seat>, signal: u32) -> Vec<String> {
     let mut notices = Vec::new();
     let tid = done.tid;
     let call = usize::try_from(done.in_call).ok().and_then(syscalls::Sysno::new);
@@ -101,11 +117,14 @@ fn notices(looked: &Looked, done: &Done<Seat>, signal: u32) -> Vec<String> {
             _ => {}
         }
     }
-    let (blocking, all) = looked.blocking;
+    // For a moment many do: when they start a thread, for one.
+    let now =
+        if looked.blocking.is_empty() { Vec::new() } else { look::blocking(pid, signal).unwrap_or_default() };
+    let blocking = looked.blocking.iter().filter(|tid| now.contains(tid)).count();
     if blocking > 0 {
         notices.push(format!(
-            "{blocking} of {all} threads block signal {signal}: they are never delayed, and what is predicted with them is \
-             too little"
+            "process {pid}: {blocking} of its threads block signal {signal}, so they cannot be delayed: what is predicted \
+             is too little where they are involved"
         ));
     }
     notices

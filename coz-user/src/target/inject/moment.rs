@@ -53,13 +53,15 @@ fn is_gone(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::ENOENT | libc::ESRCH))
 }
 
-/// Waits for the best moment; in the end takes what there is. The thread to stop: none of those that were `tried` or are at addresses to `avoid`.
+/// Waits for the best moment; in the end takes what there is. The thread to stop: none of those that were `tried` or are at
+/// addresses to `avoid`; none either if it is `over` before that.
 ///
 /// # Errors
 /// The process is gone, may not be looked at, or has no thread that can be stopped.
 pub fn wait(
     pid: i32,
     patience: Patience,
+    over: &(dyn Fn() -> bool + Sync),
     tried: &HashSet<i32>,
     avoid: impl Fn(u64) -> bool,
 ) -> Result<i32, Refused> {
@@ -75,6 +77,9 @@ pub fn wait(
         };
         if waited >= enough {
             return best.map(|(tid, ..)| tid).ok_or(Refused::Unstoppable);
+        }
+        if over() {
+            return Err(Refused::Unstoppable);
         }
         thread::sleep(OFTEN);
     }

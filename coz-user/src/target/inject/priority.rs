@@ -1,22 +1,30 @@
-//! Going first while a thread is stopped: whoever stops it and then loses the CPU keeps it stopped.
+//! Going first while a thread is stopped: if either it or whoever stops it waits for a CPU, it stays stopped for longer.
 
-/// The priority of the calling thread, put back when dropped.
+/// The priority of a thread, put back when dropped.
 #[derive(Debug)]
 pub struct First {
+    thread: libc::id_t,
     before: Option<i32>,
 }
 
 impl First {
-    /// Raises it as far as we may.
+    /// Raises the calling thread's as far as we may.
     #[must_use]
     pub fn go() -> Self {
-        // SAFETY: numbers only; 0 is the calling thread.
+        Self::thread(0)
+    }
+
+    /// Raises another thread's.
+    #[must_use]
+    pub fn thread(tid: i32) -> Self {
+        let thread = tid.cast_unsigned();
+        // SAFETY: numbers only.
         unsafe {
             *libc::__errno_location() = 0;
-            let before = libc::getpriority(libc::PRIO_PROCESS, 0);
+            let before = libc::getpriority(libc::PRIO_PROCESS, thread);
             let known = *libc::__errno_location() == 0;
-            let raised = libc::setpriority(libc::PRIO_PROCESS, 0, -20) == 0;
-            Self { before: (known && raised).then_some(before) }
+            let raised = known && libc::setpriority(libc::PRIO_PROCESS, thread, -20) == 0;
+            Self { thread, before: raised.then_some(before) }
         }
     }
 }
@@ -25,7 +33,26 @@ impl Drop for First {
     fn drop(&mut self) {
         if let Some(before) = self.before {
             // SAFETY: numbers only.
-            unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, before) };
+            unsafe { libc::setpriority(libc::PRIO_PROCESS, self.thread, before) };
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn priority() -> i32 {
+        // SAFETY: numbers only.
+        unsafe { libc::getpriority(libc::PRIO_PROCESS, 0) }
+    }
+
+    #[test]
+    fn it_is_put_back() {
+        let before = priority();
+        let first = First::go();
+        assert!(priority() <= before);
+        drop(first);
+        assert_eq!(priority(), before);
     }
 }

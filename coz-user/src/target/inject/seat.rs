@@ -30,6 +30,10 @@ const EXECUTE: u64 = libc::PROT_EXEC as u64;
 /// Whoever forks gets zeros: nobody is in the child's handler.
 const WIPE_ON_FORK: u64 = 18;
 const SA_RESTORER: u64 = 0x0400_0000;
+/// `arch_prctl`: which dynamically enabled parts of the processor's state the process may use (`ARCH_GET_XCOMP_PERM`).
+const GET_PERMISSIONS: u64 = 0x1022;
+/// AMX's tiles among them.
+const XTILEDATA: u64 = 1 << 18;
 /// Size of the kernel's `sigset_t`.
 const SET: u64 = 8;
 
@@ -128,9 +132,11 @@ impl Seat {
 
         self.before = self.action(held, signal).map_err(|e| ("look at the signal's handler", e))?;
         self.write_code(held, pid_namespace).map_err(|e| ("write the code", e))?;
+        // A signal's frame with AMX's tiles is too large for many an alternate stack.
+        let stack = if self.has_tiles(held) { 0 } else { libc::SA_ONSTACK };
         let ours = Action {
             handler: self.handler(),
-            flags: (libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_RESTART) as u64 | SA_RESTORER,
+            flags: (libc::SA_SIGINFO | stack | libc::SA_RESTART) as u64 | SA_RESTORER,
             restorer: self.code + code::RESTORER,
             mask: !0,
         };
@@ -143,6 +149,15 @@ impl Seat {
             self.write_code(held, pid_namespace).map_err(|e| ("write the code", e))?;
         }
         Ok(())
+    }
+
+    /// Whether the process has asked for AMX.
+    fn has_tiles(&self, held: &mut Held) -> bool {
+        let to = self.data + 64;
+        let mut granted = [0; 8];
+        let asked = held.call(libc::SYS_arch_prctl, [GET_PERMISSIONS, to, 0, 0, 0, 0]);
+        asked.and_then(|_| held.read(to, &mut granted)).is_ok()
+            && u64::from_ne_bytes(granted) & XTILEDATA != 0
     }
 
     fn write_code(&self, held: &Held, pid_namespace: u32) -> io::Result<()> {

@@ -14,13 +14,15 @@ use std::{
 
 use super::{
     gate,
+    holds::Hold,
+    priority::First,
     program::Program,
     restart, rseq,
     trace::{self, Registers, Stop},
 };
 
-/// How long a thread may take to stop: it hears of it at once unless it waits for a disk or the like.
-const PATIENCE: Duration = Duration::from_millis(500);
+/// How long a thread may take to stop: it does so at once, unless it waits for a disk or the like, or for a CPU.
+const PATIENCE: Duration = Duration::from_secs(2);
 /// Code segment of 64-bit code.
 const CODE_64: u64 = 0x33;
 /// `TF` in the flags: single steps.
@@ -42,6 +44,9 @@ pub struct Held {
     /// Somebody has stopped the process meanwhile.
     stopped: bool,
     over: bool,
+    /// It has many short ways to go, for each of which it needs a CPU.
+    first: Option<First>,
+    _hold: Hold,
 }
 
 impl Held {
@@ -51,6 +56,7 @@ impl Held {
     /// `ESRCH`: it is gone, or runs another program. `EPERM`: somebody traces it, or we may not. `TimedOut`: it does not
     /// stop; it is let go of when the calling thread ends. `Unsupported`: it is in 32-bit code.
     pub fn stop(pid: i32, tid: i32, program: &Program, gate: u64) -> io::Result<Self> {
+        let hold = Hold::begin().ok_or(io::ErrorKind::TimedOut)?;
         trace::seize(tid)?;
         let since = Instant::now();
         trace::interrupt(tid)?;
@@ -63,7 +69,7 @@ impl Held {
                 None => return Err(io::ErrorKind::TimedOut.into()),
             }
         }
-        let held = Self::take(pid, tid, program, gate, since);
+        let held = Self::take(pid, tid, program, gate, since, hold);
         if held.is_err() {
             // It has run nothing: its registers are its own.
             let _ = trace::detach(tid);
@@ -71,7 +77,14 @@ impl Held {
         held
     }
 
-    fn take(pid: i32, tid: i32, program: &Program, gate: u64, since: Instant) -> io::Result<Self> {
+    fn take(
+        pid: i32,
+        tid: i32,
+        program: &Program,
+        gate: u64,
+        since: Instant,
+        hold: Hold,
+    ) -> io::Result<Self> {
         if Program::of(pid)? != *program {
             return Err(gone());
         }
@@ -93,7 +106,20 @@ impl Held {
         }
         let mask = trace::mask(tid)?;
         trace::set_mask(tid, !0)?;
-        Ok(Self { pid, tid, memory, gate, registers, mask, since, moved: false, stopped: false, over: false })
+        Ok(Self {
+            pid,
+            tid,
+            memory,
+            gate,
+            registers,
+            mask,
+            since,
+            moved: false,
+            stopped: false,
+            over: false,
+            first: Some(First::thread(tid)),
+            _hold: hold,
+        })
     }
 
     /// Where it goes on in its own code.
@@ -137,18 +163,17 @@ impl Held {
         }
     }
 
-    /// Lets it run, by `go`, to a stop of this kind.
+    /// Lets it run, by `go`, to a stop of this kind. Takes as long as it takes: it is not where it was, and must not be left there.
     fn to(&self, wanted: Stop, go: impl Fn() -> io::Result<()>) -> io::Result<bool> {
         let mut stopped = false;
         go()?;
         loop {
-            match trace::wait(self.tid, PATIENCE)? {
+            match trace::wait(self.tid, Duration::MAX)? {
                 Some(Stop::Gone) => return Err(gone()),
                 Some(stop) if stop == wanted => return Ok(stopped),
                 // The one signal that comes nevertheless: kept for later.
                 Some(Stop::Signal(_)) => stopped = true,
-                Some(Stop::Event | Stop::Call) => {}
-                None => return Err(io::ErrorKind::TimedOut.into()),
+                Some(Stop::Event | Stop::Call) | None => {}
             }
             go()?;
         }
@@ -187,6 +212,7 @@ impl Held {
         }
         trace::set_registers(self.tid, &self.registers)?;
         trace::set_mask(self.tid, self.mask)?;
+        self.first.take();
         trace::detach(self.tid)?;
         if self.stopped {
             // SAFETY: numbers only.
