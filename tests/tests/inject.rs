@@ -463,52 +463,61 @@ fn when_the_profiler_is_killed_its_target_runs_on_and_can_be_entered_again() {
     assert_eq!(target.finish(), "interrupted 0 wrong 0 alive 1\n");
 }
 
-/// `coz-bpf run` of a bundled program, linked in this way; the last record of its profile.
-fn run(place: &Place, kind: (&str, &[&str])) -> serde_json::Value {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("programs/independent.c");
-    let program = place.path().join(format!("independent-{}{}", kind.0, kind.1.concat()));
-    let mut compiler = Command::new(kind.0);
-    compiler.args(["-O2", "-g", "-pthread", "-o"]).args([&program, &source]).args(kind.1);
-    assert!(compiler.status().expect("a compiler").success(), "it compiles");
-    let mut command = place.profiled(["-P", "progress", "--"]);
-    command.arg(&program).args(["--seconds", "6"]);
+/// Compiles a program that makes progress until its time is over, in this place.
+fn works(place: &Place, source: &str, (compiler, options): (&str, &[&str])) {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(source);
+    let mut command = Command::new(compiler);
+    command.args(["-O2", "-g", "-pthread", "-o"]).args([&place.path().join("works"), &source]).args(options);
+    assert!(command.status().expect("a compiler").success(), "it compiles");
+}
+
+/// `coz-bpf run` of that program by this command; the last record of its profile.
+fn run(place: &Place, words: &[&str]) -> serde_json::Value {
+    let mut command = place.profiled(["-P", "./works@progress", "--scope-binary", "works", "--"]);
+    command.args(words);
     let ended = place.run(command);
     ended.assert_says(0, &[]);
     assert!(ended.output().starts_with("rounds "), "{}", ended.output());
     assert!(!ended.words().contains("no delays"), "{}", ended.words());
-    last_record(place)
-}
-
-fn last_record(place: &Place) -> serde_json::Value {
     let profile = fs::read_to_string(place.profile()).expect("a profile is written");
     let record = profile.lines().rfind(|line| line.starts_with(r#"{"type":"runtime""#));
     serde_json::from_str(record.expect("the profile has an end")).expect("it is JSON")
 }
 
+fn assert_delayed(runtime: &serde_json::Value) {
+    for what in ["signals_sent", "paid_ns"] {
+        assert!(runtime[what].as_u64() > Some(0), "{what}: {runtime}");
+    }
+}
+
 #[test]
 fn a_static_program_is_delayed_when_it_is_run() {
     for kind in &KINDS[1..] {
-        let runtime = run(&Place::new(), *kind);
-        assert!(runtime["signals_sent"].as_u64() > Some(0), "{kind:?}: {runtime}");
-        assert!(runtime["paid_ns"].as_u64() > Some(0), "{kind:?}: {runtime}");
+        let place = Place::new();
+        works(&place, "programs/independent.c", *kind);
+        assert_delayed(&run(&place, &["./works", "--seconds", "6"]));
     }
 }
 
 #[test]
 fn a_static_program_that_a_dynamic_one_executes_is_delayed_too() {
     let place = Place::new();
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("programs/independent.c");
-    let program = place.path().join("independent");
-    let mut compiler = Command::new("gcc");
-    compiler.args(["-O2", "-g", "-static", "-pthread", "-o"]).args([&program, &source]);
-    assert!(compiler.status().expect("a compiler").success(), "it compiles");
-    let mut command = place.profiled(["-P", "./independent@progress", "--scope-binary", "independent"]);
-    command.args(["--", "sh", "-c"]);
-    command.arg("./independent --seconds 6; true");
-    let ended = place.run(command);
-    ended.assert_says(0, &[]);
-    let runtime = last_record(&place);
-    assert!(runtime["signals_sent"].as_u64() > Some(0), "{runtime}");
-    assert!(runtime["paid_ns"].as_u64() > Some(0), "{runtime}");
-    assert!(!ended.words().contains("no delays"), "{}", ended.words());
+    works(&place, "programs/independent.c", KINDS[1]);
+    assert_delayed(&run(&place, &["sh", "-c", "./works --seconds 6; true"]));
+}
+
+#[test]
+fn what_libc_starts_by_itself_is_delayed_too() {
+    let place = Place::new();
+    works(&place, "programs/independent.c", KINDS[0]);
+    let script = "import os; os.system('./works --seconds 6')";
+    assert_delayed(&run(&place, &["python3", "-c", script]));
+}
+
+#[test]
+fn threads_whose_alternate_stack_has_no_room_are_left_alone() {
+    let place = Place::new();
+    works(&place, "enter/tiny.c", KINDS[1]);
+    let runtime = run(&place, &["./works", "--seconds", "4"]);
+    assert_eq!(runtime["signals_sent"].as_u64(), Some(0), "{runtime}");
 }

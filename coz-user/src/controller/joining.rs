@@ -9,7 +9,10 @@ use super::{
     session::Session,
     subject::{End, Subject},
 };
-use crate::{kernel::control::now, target::binary::Linking};
+use crate::{
+    kernel::control::now,
+    target::{binary::Linking, shim},
+};
 
 /// It is looked this often who belongs to the set: what is started in it, the kernel sees at once.
 const SCAN: Nanos = Nanos(1_000_000_000);
@@ -80,33 +83,35 @@ impl Session {
         }
     }
 
-    /// A process of the set has another program now: nothing of ours is in it, unless it has loaded the shim.
+    /// A process of the set has another program now: nothing of ours is in it, unless it loads the shim.
     pub(super) fn executed(&mut self, pid: u32) {
         let Some(guests) = &mut self.ready.guests else { return };
         guests.ended(pid);
         self.entering.retain(|&(_, waiting)| waiting != pid);
-        let linking = Linking::of(pid);
-        if self.has_shim && linking == Linking::Dynamic {
-            return;
-        }
-        let wait = match linking {
-            Linking::Go => SETTLED,
-            _ if self.subject.is_first(pid) => BEGUN,
-            _ => SETTLED,
-        };
+        let at_once = self.subject.is_first(pid) && Linking::of(pid) == Linking::Static;
+        self.enter_later(pid, if at_once { BEGUN } else { SETTLED });
+    }
+
+    fn enter_later(&mut self, pid: u32, wait: Nanos) {
         self.entering.push((Nanos(now().0.saturating_add(wait.0)), pid));
     }
 
+    /// Enters those that have been at it for long enough, and have no handler by then.
     fn enter_those_due(&mut self) {
-        let Some(guests) = &mut self.ready.guests else { return };
         let at = now();
-        let alive = |pid: u32| self.family.alive().any(|one| one == pid);
-        self.entering.retain(|&(due, pid)| {
-            if due <= at && alive(pid) {
+        let (due, later) = self.entering.iter().partition::<Vec<_>, _>(|(due, _)| *due <= at);
+        self.entering = later;
+        for (_, pid) in due {
+            let known = self.ready.kernel.process(pid).ok().flatten();
+            if known.is_none_or(|process| process.handler != 0) {
+                continue;
+            }
+            if shim::is_expected(pid) {
+                self.enter_later(pid, SETTLED);
+            } else if let Some(guests) = &mut self.ready.guests {
                 guests.enter(pid);
             }
-            due > at
-        });
+        }
     }
 
     /// It was tried to enter a process.

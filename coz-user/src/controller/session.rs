@@ -93,8 +93,6 @@ pub(super) struct Session {
     finished: bool,
     /// Whether the handler gets into the program. Without it there are no experiments: an effect without delays is wrong.
     pub(super) can_delay: bool,
-    /// Whether programs that load libraries load the shim.
-    pub(super) has_shim: bool,
     /// Whether any line in scope is known.
     pub(super) has_lines: bool,
     pub(super) table_ready: bool,
@@ -146,7 +144,6 @@ impl Session {
             Beginning::Launch(_) => ready.door.is_some(),
             Beginning::Attach(_) => config.speedups.is_empty(),
         };
-        let has_shim = ready.door.is_some();
         if let Some((listener, door)) = ready.door.take() {
             tokio::spawn(listener.serve(door));
         }
@@ -198,7 +195,6 @@ impl Session {
             timer: None,
             finished: false,
             can_delay,
-            has_shim,
             has_lines: false,
             table_ready: false,
             points_known: false,

@@ -66,6 +66,15 @@ pub fn variables(fd: RawFd, socket: &str, preload: Option<&OsStr>) -> Vec<(OsStr
     variables
 }
 
+/// Whether the shim is on its way into a process: the loader has been told of it, and it has not removed that yet.
+#[must_use]
+pub fn is_expected(pid: u32) -> bool {
+    let name = format!("{SOCKET_ENV}=");
+    std::fs::read(format!("/proc/{pid}/environ")).is_ok_and(|environment| {
+        environment.split(|&byte| byte == 0).any(|variable| variable.starts_with(name.as_bytes()))
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::FileExt;
@@ -100,6 +109,21 @@ mod tests {
         assert!(empty.contains(&("LD_PRELOAD".into(), "/proc/self/fd/9:".into())));
         let without = variables(9, "coz", None);
         assert!(without.contains(&("LD_PRELOAD".into(), "/proc/self/fd/9".into())));
+    }
+
+    #[test]
+    fn a_process_whose_loader_was_told_of_it_is_known() {
+        let sleeps = |variable: &str| {
+            let mut child =
+                std::process::Command::new("sleep").arg("9").env(variable, "x").spawn().expect("it starts");
+            // The environment is the new program's when `spawn` returns.
+            let expected = is_expected(child.id());
+            child.kill().expect("it is ours");
+            child.wait().expect("it is ours");
+            expected
+        };
+        assert!(sleeps(SOCKET_ENV));
+        assert!(!sleeps("ANOTHER"));
     }
 
     #[test]
