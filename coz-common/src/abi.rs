@@ -527,6 +527,8 @@ pub enum Stat {
     Admitted,
     /// Processes that could not join: the table of processes was full.
     ProcessesFull,
+    /// Samples that met a thread in a probe: they count for no line.
+    InProbe,
 }
 
 impl Stat {
@@ -564,11 +566,12 @@ impl Stat {
         Self::WantedLost,
         Self::Admitted,
         Self::ProcessesFull,
+        Self::InProbe,
     ];
 }
 
 /// Number of [`Stat`]s.
-pub const STAT_COUNT: u32 = Stat::ProcessesFull as u32 + 1;
+pub const STAT_COUNT: u32 = Stat::InProbe as u32 + 1;
 
 const _: () = assert!(size_of::<Control>() == 4096 && align_of::<Control>() == 8);
 const _: () = assert!(offset_of!(Control, threshold_ns) == 24);

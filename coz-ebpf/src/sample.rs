@@ -13,7 +13,8 @@ use coz_common::{
 use crate::{
     chain::{self, Sample},
     maps::{PROCESSES, control, count},
-    signal, spin, thread, unwind,
+    signal, spin, thread,
+    unwind::{self, Place},
 };
 
 /// The clock of this CPU ticks.
@@ -39,23 +40,27 @@ pub fn try_sample(ctx: &PerfEventContext) -> Option<()> {
     let tgid = (both >> 32) as u32;
     // SAFETY: a pointer into the map; the controller replaces entries as a whole.
     let process = unsafe { &*PROCESSES.get_ptr(tgid)? };
-    let frame = unwind::innermost(ctx, user_mode);
-    let hit = match frame {
-        Some(frame) => chain::attribute(&Sample {
+    let place = unwind::innermost(ctx, user_mode);
+    let hit = match place {
+        Place::Program(frame) => chain::attribute(&Sample {
             frame,
             tgid,
             space: process.space,
             weight,
             selected: control.selected,
         }),
-        None => false,
+        Place::Probe => {
+            count(Stat::InProbe, 1);
+            false
+        }
+        Place::Unknown => false,
     };
     if !experiment.running {
         return None;
     }
     let waits = thread::meet(both as u32, hit, now, experiment.period_ns)
         && user_mode
-        && frame.is_some_and(|frame| spin::at_pause(frame.ip));
+        && matches!(place, Place::Program(frame) if spin::at_pause(frame.ip));
     thread.slot.spinning.observe(waits, weight, experiment.period_ns);
     stretch::observe(thread.slot, hit, weight, &experiment);
     required = thread.charge(&experiment, required);

@@ -33,6 +33,25 @@ const CS: usize = 17;
 /// See [`BP`].
 const SP: usize = 19;
 
+/// User code from here on is none of the program's: where the kernel executes what a probe's breakpoint stands for (its mapping is
+/// the highest that there can be, on machines with four levels of page tables at this address).
+const HIGHEST_PAGE: u64 = 0x7FFF_FFFF_E000;
+/// `orig_ax` in a trap without an error code: a breakpoint or its single step. Page faults have one, interrupts have their vector there.
+const NO_ERROR_CODE: u64 = u64::MAX;
+/// System calls that the kernel's own trampolines make in place of breakpoints: `uretprobe`, `uprobe`.
+const PROBE_CALLS: [u64; 2] = [335, 336];
+
+/// Where a sample met a thread.
+#[derive(Clone, Copy)]
+pub enum Place {
+    /// Below this frame of its own code, or in it.
+    Program(Registers),
+    /// In a probe: that time is the profiler's, and no line's.
+    Probe,
+    /// It cannot be told.
+    Unknown,
+}
+
 /// Whether a sample interrupted user mode.
 #[inline(always)]
 pub fn is_user_mode(ctx: &PerfEventContext) -> bool {
@@ -42,20 +61,27 @@ pub fn is_user_mode(ctx: &PerfEventContext) -> bool {
 
 /// The innermost frame of the current thread in user mode.
 #[inline(always)]
-pub fn innermost(ctx: &PerfEventContext, user_mode: bool) -> Option<Registers> {
-    if user_mode {
+pub fn innermost(ctx: &PerfEventContext, user_mode: bool) -> Place {
+    let frame = if user_mode {
         let registers = ctx.as_ptr().cast::<u64>();
         // SAFETY: as in `is_user_mode`.
-        return Some(unsafe {
+        unsafe {
             Registers { ip: *registers.add(IP), sp: *registers.add(SP), bp: *registers.add(BP), exact: 1 }
-        });
-    }
-    // SAFETY: helpers; the task is the current one, so its registers stay where they are.
-    let registers = unsafe { bpf_task_pt_regs(bpf_get_current_task_btf()) } as *const u8;
-    let words: [u64; SP - BP + 1] = read(registers, (BP * 8) as u32)?;
-    // In a system call the instruction pointer is behind it, in any other trap at the instruction.
-    let exact = words[ORIG_AX - BP] >> 63;
-    Some(Registers { ip: words[IP - BP], sp: words[SP - BP], bp: words[0], exact })
+        }
+    } else {
+        // SAFETY: helpers; the task is the current one, so its registers stay where they are.
+        let registers = unsafe { bpf_task_pt_regs(bpf_get_current_task_btf()) } as *const u8;
+        let Some(words) = read::<[u64; SP - BP + 1]>(registers, (BP * 8) as u32) else {
+            return Place::Unknown;
+        };
+        let call = words[ORIG_AX - BP];
+        if call == NO_ERROR_CODE || call == PROBE_CALLS[0] || call == PROBE_CALLS[1] {
+            return Place::Probe;
+        }
+        // In a system call the instruction pointer is behind it, in any other trap at the instruction.
+        Registers { ip: words[IP - BP], sp: words[SP - BP], bp: words[0], exact: call >> 63 }
+    };
+    if frame.ip >= HIGHEST_PAGE { Place::Probe } else { Place::Program(frame) }
 }
 
 /// The stack of the current thread.

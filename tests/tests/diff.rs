@@ -4,7 +4,7 @@ use std::path::Path;
 
 use coz_tests::run::Place;
 use serde_json::Value;
-use xtask::programs::{PROGRESS, Program};
+use xtask::programs::{Debug, PROGRESS, Program};
 
 /// Points of effect that predicted and realised may differ here: other load on a machine with two CPUs costs some.
 const NEAR: f64 = 0.08;
@@ -42,13 +42,18 @@ fn attempt(name: &str, truth: f64) -> Result<(), String> {
     let line = line.ok_or("the line is not there")?;
     let own = value(&line["points"][0]["own_speedup"]);
     let faults = [
-        (!((realised - truth).abs() < NEAR), format!("realised {realised:.3}, truth {truth}")),
-        (!((predicted - realised).abs() < NEAR), format!("predicted {predicted:.3}, realised {realised:.3}")),
-        (!((own - 0.5).abs() < 0.06), format!("the line's own speedup is 0.5, not {own:.3}")),
+        (!near(realised - truth, NEAR), format!("realised {realised:.3}, truth {truth}")),
+        (!near(predicted - realised, NEAR), format!("predicted {predicted:.3}, realised {realised:.3}")),
+        (!near(own - 0.5, 0.06), format!("the line's own speedup is 0.5, not {own:.3}")),
         (!text.contains("came true"), "it did not come true".to_owned()),
     ];
     let faults: Vec<String> = faults.into_iter().filter(|(is, _)| *is).map(|(_, what)| what).collect();
     if faults.is_empty() { Ok(()) } else { Err(format!("{}\n{text}", faults.join("; "))) }
+}
+
+/// Whether a difference is small; one that is no number is not.
+fn near(difference: f64, limit: f64) -> bool {
+    difference.abs() < limit
 }
 
 fn assert_comes_true(name: &str, truth: f64) {
@@ -71,4 +76,30 @@ fn a_line_of_one_thread_that_takes_half_of_its_time() {
 fn a_bottleneck_beside_a_decoy() {
     // `encode` takes 60 % of a job's time; the auditor runs by the clock.
     assert_comes_true("jobserver", 0.3);
+}
+
+/// Debian's coz, on a program that it can read, writes a profile that is read like one of ours.
+#[test]
+fn what_coz_records_is_read() {
+    let place = Place::new();
+    let speed = Program::build("single").and_then(|program| program.calibrate()).expect("it runs");
+    let program = Program::build_for("single", Debug::Dwarf3, speed).expect("it compiles");
+    let folder = program.source.parent().expect("a source has a folder").display();
+    let mut coz = program.command(Path::new("coz"));
+    coz.args(["run", "--source-scope", &format!("{folder}/%"), "-o", "old.coz", "---"]).arg(&program.path);
+    coz.args(["--seconds", "12"]).current_dir(place.path());
+    place.run(coz).assert_says(0, &[]);
+    let text = std::fs::read_to_string(place.path().join("old.coz")).expect("coz has written a profile");
+    for (name, text) in [("old.coz", text.clone()), ("twice.coz", text.repeat(2))] {
+        std::fs::write(place.path().join(name), text).expect("it is writable");
+        let ended = place.run(place.plain(coz_tests::profiler(), ["report", "--json", name]));
+        ended.assert_says(0, &[]);
+        let report: Value = serde_json::from_str(&ended.output()).expect("it is JSON");
+        assert!(report["experiments"].as_u64() > Some(5), "{name}: {report}");
+        assert!(report["points"][0]["visits"].as_u64() > Some(1000), "{name}: {report}");
+        let marked = program.marked("line").expect("it has one");
+        let lines = report["lines"].as_array().expect("a list");
+        let found = lines.iter().any(|line| line["location"].as_str().is_some_and(|place| place.ends_with(&marked)));
+        assert!(found, "{name}: no {marked} in {report}");
+    }
 }

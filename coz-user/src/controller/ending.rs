@@ -25,6 +25,8 @@ use crate::{
     target::exit::ExitStatus,
 };
 
+/// Of so many programs and libraries it is said what they lack.
+const ADVISED: usize = 4;
 /// Short programs end before their lines are known: what is still being looked up gets so long.
 const PATIENCE: Duration = Duration::from_secs(2);
 
@@ -130,8 +132,19 @@ impl Session {
         let mut all = std::mem::take(&mut self.ready.notices);
         // Of programs in which nothing was sampled there is nothing to complain about, but for the one that was asked for.
         let main = self.ready.main.as_deref().map(|main| main.path());
-        for module in self.ready.attribution.modules() {
-            all.extend(module.advice().filter(|_| Some(module.path()) == main || !samples.is_empty()));
+        let of_modules: Vec<String> = self
+            .ready
+            .attribution
+            .modules()
+            .filter_map(|module| {
+                module.advice().filter(|_| Some(module.path()) == main || !samples.is_empty())
+            })
+            .collect();
+        // Of a whole machine's programs most have none.
+        let untold = of_modules.len().saturating_sub(ADVISED);
+        all.extend(of_modules.into_iter().take(ADVISED));
+        if untold > 0 {
+            all.push(format!("{untold} more programs and libraries lack debug information or names"));
         }
         if let Subject::Launched(running) = &self.subject {
             all.extend(family::left_behind(&self.family.left_by(running.pid() as u32)));

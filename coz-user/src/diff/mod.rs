@@ -137,7 +137,7 @@ pub fn diff(before: Side<'_>, after: Side<'_>, replicates: u32) -> Diff {
                     .as_ref()
                     .zip(cost.1.as_ref())
                     .and_then(|(b, a)| own::time([before, after], &matched, i, [b, a]));
-                line_at(line, time, place)
+                line_at(line, time, place, cost.0.as_ref().map_or(f64::INFINITY, |b| b.per_visit))
             });
             LineDiff {
                 before: place.clone(),
@@ -180,12 +180,16 @@ pub fn diff(before: Side<'_>, after: Side<'_>, replicates: u32) -> Diff {
     Diff { points, lines, appeared, notes: notes(before.profile, after.profile) }
 }
 
-fn line_at(line: Option<&Line>, time: Option<OwnTime>, place: &Place) -> LineAt {
+/// `per_visit`: what a visit costs before.
+fn line_at(line: Option<&Line>, time: Option<OwnTime>, place: &Place, per_visit: f64) -> LineAt {
     let verdict = line.map_or(Verdict::Undecided, |line| line.verdict);
     let is_idle = matches!(verdict, Verdict::Flat | Verdict::Undecided);
     let changed = time.is_some_and(|time| time.is_change(is_idle)) && place.share >= SMALL / 2.0;
     let curve = line.map(|line| line.summary.clone()).unwrap_or_default();
-    let predicted = time.filter(|_| changed).and_then(|time| predict::at(&curve, time.less));
+    let predicted = time.filter(|_| changed).and_then(|time| {
+        let predicted = predict::at(&curve, time.less)?;
+        Some(predict::bounded(predicted, verdict, (time.before - time.after) / per_visit))
+    });
     LineAt { time, changed, predicted, verdict, curve }
 }
 

@@ -51,11 +51,13 @@ pub(super) fn time(
 ) -> Option<OwnTime> {
     let (before, after) = matches.together(i);
     let [b, a] = [sum(&sides[0], &before)?, sum(&sides[1], &after)?];
-    let [per_before, per_after] = [b.value * visits[0].per_visit, a.value * visits[1].per_visit];
-    if per_before <= 0.0 {
+    let [whole_before, whole_after] = [b.value * visits[0].per_visit, a.value * visits[1].per_visit];
+    if whole_before <= 0.0 {
         return None;
     }
-    let ratio = per_after / per_before;
+    let ratio = whole_after / whole_before;
+    // Of lines that were rewritten together each has its part of what stands in their place.
+    let own = rate(&sides[0], &sides[0].places[i].location)?.value * visits[0].per_visit;
     let square = |x: Option<f64>| x.map(|x| x * x);
     // Samples are counted, so by chance their number varies as its root.
     let chance = square(visits[0].error).zip(square(visits[1].error)).map(|(x, y)| {
@@ -67,7 +69,7 @@ pub(super) fn time(
         low: chance.map(|error| 1.0 - ratio - Z * error),
         high: chance.map(|error| (1.0 - ratio + Z * error).min(1.0)),
     };
-    Some(OwnTime { before: per_before, after: per_after, less, pace: a.value / b.value })
+    Some(OwnTime { before: own, after: own * ratio, less, pace: a.value / b.value })
 }
 
 fn sum(side: &Side<'_>, lines: &[usize]) -> Option<Rate> {

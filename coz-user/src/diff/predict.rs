@@ -23,6 +23,22 @@ pub fn at(curve: &[Level], less: Estimated) -> Option<Estimated> {
     Some(Estimated { value, low: interval.map(|i| i.0), high: interval.map(|i| i.1) })
 }
 
+/// A line that takes so much less of a visit's time saves no more than that by itself, nor costs more: what an interval that rests
+/// on few experiments says beyond that is noise. Of lines that were shown to matter the curve is believed, since
+/// waiting can multiply.
+#[must_use]
+pub fn bounded(predicted: Estimated, verdict: Verdict, most: f64) -> Estimated {
+    if matches!(verdict, Verdict::Optimize | Verdict::Contention) {
+        return predicted;
+    }
+    let within = |x: f64| x.clamp(-most.abs(), most.abs());
+    Estimated {
+        value: within(predicted.value),
+        low: predicted.low.map(within),
+        high: predicted.high.map(within),
+    }
+}
+
 fn along(curve: &[Level], speedup: f64, of: impl Fn(&Level) -> Option<f64>) -> Option<f64> {
     let at = |level: &Level| f64::from(level.permille) / 1000.0;
     let first = curve.first()?;
@@ -93,6 +109,14 @@ mod tests {
         let found = at(&curve(), less(0.375, 0.0375)).unwrap();
         assert!((found.high.unwrap() - 0.15 - 0.02_f64.hypot(0.015)).abs() < 1e-12, "and the speedup's");
         assert!((at(&curve(), less(0.9, 0.05)).unwrap().value - 0.2).abs() < 1e-12, "level by then");
+    }
+
+    #[test]
+    fn a_small_line_cannot_be_worth_much() {
+        let wild = Estimated { value: 0.07, low: Some(-0.11), high: Some(0.26) };
+        let found = bounded(wild, Verdict::Undecided, 0.007);
+        assert_eq!(found, Estimated { value: 0.007, low: Some(-0.007), high: Some(0.007) });
+        assert_eq!(bounded(wild, Verdict::Optimize, 0.007), wild);
     }
 
     #[test]

@@ -68,6 +68,8 @@ pub struct Capabilities(pub u64);
 
 /// Capabilities that matter to us: number and name.
 pub mod capability {
+    /// Read and write files whoever they belong to.
+    pub const DAC_OVERRIDE: (u32, &str) = (1, "CAP_DAC_OVERRIDE");
     /// Give files to another user.
     pub const CHOWN: (u32, &str) = (0, "CAP_CHOWN");
     /// Become another group.

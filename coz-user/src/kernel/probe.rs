@@ -11,7 +11,7 @@ use std::{
     sync::OnceLock,
 };
 
-use anyhow::{Context, Result};
+use anyhow::{Result, anyhow};
 
 /// Where a probe goes.
 #[derive(Clone, Copy, Debug)]
@@ -66,9 +66,27 @@ const SEMAPHORE_SHIFT: u32 = 32;
 /// # Errors
 /// Where the kernel refuses it.
 pub fn attach(program: BorrowedFd<'_>, spot: &Spot<'_>, cookie: u64) -> Result<OwnedFd> {
-    try_attach(program, spot, cookie).with_context(|| {
-        format!("cannot put a probe at offset {:#x} of {}", spot.offset, spot.file.display())
+    try_attach(program, spot, cookie).map_err(|error| {
+        let way_out = match error.kind() {
+            io::ErrorKind::PermissionDenied => "; it takes root, or CAP_SYS_ADMIN on kernel 6.16 and later",
+            _ => "",
+        };
+        let (offset, file) = (spot.offset, spot.file.display());
+        anyhow!("cannot put a probe at offset {offset:#x} of {file}: {error}{way_out}")
     })
+}
+
+/// Whether the kernel lets us put probes into programs. Asked with a place that can not be, so that nothing is made: an answer about
+/// the place means yes.
+///
+/// # Errors
+/// It does not.
+pub fn allowed() -> io::Result<()> {
+    let nowhere = Spot { file: Path::new(""), offset: 0, at_return: false, semaphore: None };
+    match event(&nowhere, -1, 0) {
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Err(error),
+        _ => Ok(()),
+    }
 }
 
 fn try_attach(program: BorrowedFd<'_>, spot: &Spot<'_>, cookie: u64) -> io::Result<OwnedFd> {

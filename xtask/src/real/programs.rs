@@ -147,7 +147,7 @@ impl Workload {
             place.join("nginx.conf"),
             format!(
                 "daemon off;\nuser root;\nworker_processes 2;\nerror_log /dev/null;\npid nginx.pid;\nevents {{}}\n\
-                 http {{ access_log off; gzip on; keepalive_requests 1000000000;\n\
+                 http {{ access_log off; default_type text/html; gzip on; gzip_http_version 1.0; keepalive_requests 1000000000;\n\
                  server {{ listen 127.0.0.1:{port}; root html; }} }}\n"
             ),
         )?;

@@ -25,6 +25,7 @@ pub(super) fn judge(machine: &Machine) -> Vec<Check> {
     let mut checks = vec![
         rights,
         namespace,
+        others(machine),
         architecture(machine),
         kernel(machine),
         btf(machine),
@@ -55,10 +56,12 @@ pub(super) fn judge(machine: &Machine) -> Vec<Check> {
     checks
 }
 
+/// Everything without root; the last two for points in code on newer kernels, and for other users' programs.
+const FIX: &str = "sudo coz-bpf ...   (or: sudo setcap cap_bpf,cap_perfmon,cap_sys_ptrace,cap_sys_admin,cap_dac_override=ep \"$(command -v coz-bpf)\")";
+
 fn privileges(machine: &Machine) -> Check {
     const NAME: &str = "privileges";
     const NEEDED: &str = "root, or CAP_BPF and CAP_PERFMON, and CAP_SYS_PTRACE to see the program's mappings";
-    const FIX: &str = "sudo coz-bpf ...   (or: sudo setcap cap_bpf,cap_perfmon,cap_sys_ptrace=ep \"$(command -v coz-bpf)\")";
     let Reading::Value(held) = machine.capabilities else {
         let found = format!("/proc/self/status: capabilities {}", shown(&machine.capabilities));
         return Check::new(NAME, Warn, found, NEEDED).fix("mount -t proc proc /proc");
@@ -83,6 +86,27 @@ fn privileges(machine: &Machine) -> Check {
         return Check::new(NAME, Note, found, "these, to run the program as another user (sudo, --user)");
     }
     Check::new(NAME, Good, who, NEEDED)
+}
+
+/// Entering other users' programs, which `attach` does to delay them.
+fn others(machine: &Machine) -> Check {
+    const NAME: &str = "attach";
+    const NEEDED: &str = "root, or CAP_SYS_PTRACE and for other users' programs CAP_DAC_OVERRIDE; what cannot be delayed is watched only";
+    let Reading::Value(held) = machine.capabilities else {
+        return Check::new(NAME, Note, "capabilities are not known", NEEDED);
+    };
+    let missing: Vec<_> = [capability::SYS_PTRACE, capability::DAC_OVERRIDE]
+        .into_iter()
+        .filter(|&one| !held.has(one))
+        .map(|one| one.1)
+        .collect();
+    match missing.is_empty() {
+        true => Check::new(NAME, Good, "every user's programs can be delayed", NEEDED),
+        false => {
+            let found = format!("only user {}'s own programs: without {}", machine.uid, missing.join(", "));
+            Check::new(NAME, Note, found, NEEDED).fix(FIX)
+        }
+    }
 }
 
 fn user_namespace(machine: &Machine) -> Check {
@@ -183,6 +207,14 @@ fn probe(name: &'static str, answer: Result<(), Refusal>, needed: &str, powerles
 fn uprobes(machine: &Machine) -> Check {
     const NEEDED: &str = "perf's event source for uprobes, for progress points in unchanged programs";
     match &machine.uprobe_source {
+        Reading::Value(_) if machine.probes.uprobe.is_err() => Check::new(
+            "uprobes",
+            Warn,
+            "refused for want of privileges (kernel 6.16 and later ask for CAP_SYS_ADMIN): only points of coz.h, of system calls, \
+             and sampled ones work",
+            NEEDED,
+        )
+        .fix(FIX),
         Reading::Value(_) => Check::new("uprobes", Good, "event source present", NEEDED),
         Reading::Absent => {
             Check::new("uprobes", Warn, "no event source: only coz.h points and end-to-end runs work", NEEDED)
@@ -379,7 +411,7 @@ mod tests {
             memfd_noexec: Reading::Value(1),
             cpus: 4,
             steal: Reading::Value(0.001),
-            probes: Probes { map: Ok(()), sampling: Ok(()), shim: Ok(()) },
+            probes: Probes { map: Ok(()), sampling: Ok(()), shim: Ok(()), uprobe: Ok(()) },
         }
     }
 
@@ -410,6 +442,26 @@ mod tests {
         assert_eq!(privileges(&held(&[capability::SYS_ADMIN, capability::SYS_PTRACE])).level, Good);
         assert_eq!(privileges(&held(&[capability::BPF, capability::PERFMON])).level, Warn);
         assert_eq!(level(&nobody, "perf paranoia"), Warn);
+    }
+
+    #[test]
+    fn what_only_root_may_is_told_apart() {
+        let held = |bits: &[(u32, &str)]| {
+            Reading::Value(Capabilities(bits.iter().fold(0, |set, one| set | 1 << one.0)))
+        };
+        let some = [capability::BPF, capability::PERFMON, capability::SYS_PTRACE];
+        let user = Machine {
+            uid: 1000,
+            capabilities: held(&some),
+            probes: Probes { uprobe: Err(Refusal::NotPermitted), ..good().probes },
+            ..good()
+        };
+        assert_eq!(
+            (level(&user, "privileges"), level(&user, "attach"), level(&user, "uprobes")),
+            (Good, Note, Warn)
+        );
+        let check = judge(&user).into_iter().find(|check| check.name == "uprobes").unwrap();
+        assert!(check.fix.is_some_and(|fix| fix.contains("setcap") && fix.contains("cap_sys_admin")));
     }
 
     #[test]

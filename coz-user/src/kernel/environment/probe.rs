@@ -6,6 +6,8 @@ use std::{
     os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd},
 };
 
+use crate::kernel::probe;
+
 /// Why the kernel did not do what it was asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
@@ -36,13 +38,17 @@ pub struct Probes {
     pub sampling: Result<(), Refusal>,
     /// An unnamed file in memory that can be mapped executable, as the loader does with the shim.
     pub shim: Result<(), Refusal>,
+    /// Probes in programs, as far as privileges go.
+    pub uprobe: Result<(), Refusal>,
 }
 
 impl Probes {
     /// Asks. Everything that is made for it is gone again when this returns.
     #[must_use]
     pub fn ask() -> Self {
-        Self { map: shared_map(), sampling: sampling(), shim: executable_memory() }
+        let uprobe = probe::allowed()
+            .map_err(|error| Refusal::from_errno(error.raw_os_error().unwrap_or(libc::EPERM)));
+        Self { map: shared_map(), sampling: sampling(), shim: executable_memory(), uprobe }
     }
 }
 

@@ -100,7 +100,7 @@ fn how(line: &diff::LineDiff) -> Option<&'static str> {
         diff::matching::How::Moved => Some("now in another function"),
         diff::matching::How::Edited => Some("edited"),
         diff::matching::How::Number => Some("found by its number alone"),
-        diff::matching::How::Rewritten => Some("rewritten: compared with the lines in its place"),
+        diff::matching::How::Rewritten => Some("rewritten"),
         diff::matching::How::Gone => Some("gone: no samples any more"),
     }
 }

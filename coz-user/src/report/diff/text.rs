@@ -126,7 +126,7 @@ fn lines(lines: &[&LineDiff], point: usize, style: Style) -> String {
     let header =
         [("line", Left), ("CPU before", Right), ("after", Right), ("less by", Right), ("predicted", Right)];
     let mut table = table(&options, &header);
-    let room = style.width.saturating_sub(11 + 9 + 14 + 14 + 10).max(16);
+    let room = style.width.saturating_sub(11 + 9 + 13 + 13 + 6).max(16);
     for line in lines {
         let at = &line.at[point];
         let mut text = names::location(&moved(line), room);

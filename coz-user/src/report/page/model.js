@@ -48,6 +48,8 @@ export function build(data) {
       share: line.share,
       verdict: line.verdict,
       hidden: data.shows_hidden && line.curve.length > 0 ? null : line.hidden,
+      // No finer than it is known.
+      more: line.seconds_more === null || line.seconds_more === undefined ? null : Math.max(10, 10 * Math.ceil(line.seconds_more / 10)),
       curve: line.curve,
       summary: line.summary,
       slope: line.slope,

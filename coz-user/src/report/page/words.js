@@ -88,7 +88,7 @@ export function sentence(row) {
     case 'untried':
       return 'No experiment on this line counts, so only its share of the samples is known.';
     default:
-      if (row.hidden) return 'Too few experiments yet to say anything.';
-      return `Undecided: at best ${percent(worth ? worth.high : null)}, at worst ${percent(worth ? worth.low : null)}. Run longer${row.place ? `, or on this line only: --fixed-line ${row.name}` : ''}.`;
+      if (row.hidden) return `Too few experiments yet to say anything${row.more ? `: about ${seconds(row.more)} more` : ''}.`;
+      return `Undecided: at best ${percent(worth ? worth.high : null)}, at worst ${percent(worth ? worth.low : null)}. Run longer${row.more ? `, about ${seconds(row.more)} more` : ''}${row.place ? `, or on this line only: --fixed-line ${row.name}` : ''}.`;
   }
 }
