@@ -99,7 +99,8 @@ fn what_coz_records_is_read() {
         assert!(report["points"][0]["visits"].as_u64() > Some(1000), "{name}: {report}");
         let marked = program.marked("line").expect("it has one");
         let lines = report["lines"].as_array().expect("a list");
-        let found = lines.iter().any(|line| line["location"].as_str().is_some_and(|place| place.ends_with(&marked)));
+        let found =
+            lines.iter().any(|line| line["location"].as_str().is_some_and(|place| place.ends_with(&marked)));
         assert!(found, "{name}: no {marked} in {report}");
     }
 }

@@ -61,8 +61,14 @@ pub struct Trial {
 }
 
 /// Values of all [`Stat`]s, summed over the CPUs.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stats([u64; STAT_COUNT as usize]);
+
+impl Default for Stats {
+    fn default() -> Self {
+        Self([0; STAT_COUNT as usize])
+    }
+}
 
 impl Stats {
     /// One of them.
