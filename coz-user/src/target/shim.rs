@@ -116,7 +116,8 @@ mod tests {
         let sleeps = |variable: &str| {
             let mut child =
                 std::process::Command::new("sleep").arg("9").env(variable, "x").spawn().expect("it starts");
-            // The environment is the new program's when `spawn` returns.
+            // It is there a moment after `spawn` has returned.
+            while std::fs::read(format!("/proc/{}/environ", child.id())).is_ok_and(|text| text.is_empty()) {}
             let expected = is_expected(child.id());
             child.kill().expect("it is ours");
             child.wait().expect("it is ours");

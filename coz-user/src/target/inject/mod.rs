@@ -35,7 +35,7 @@ use coz_common::units::Nanos;
 use self::{attempt::Done, choose::Bearing, look::Looked, moment::Patience, seat::Seat};
 pub use self::{
     entered::{Entered, LeaveError, Left},
-    holds::finish,
+    holds::{finish, unless_held},
     refused::Refused,
 };
 

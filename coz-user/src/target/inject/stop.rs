@@ -56,7 +56,7 @@ impl Held {
     /// `ESRCH`: it is gone, or runs another program. `EPERM`: somebody traces it, or we may not. `TimedOut`: it does not
     /// stop; it is let go of when the calling thread ends. `Unsupported`: it is in 32-bit code.
     pub fn stop(pid: i32, tid: i32, program: &Program, gate: u64) -> io::Result<Self> {
-        let hold = Hold::begin().ok_or(io::ErrorKind::TimedOut)?;
+        let hold = Hold::begin(pid).ok_or(io::ErrorKind::TimedOut)?;
         trace::seize(tid)?;
         let since = Instant::now();
         trace::interrupt(tid)?;

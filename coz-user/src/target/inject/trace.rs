@@ -109,16 +109,17 @@ pub fn rseq(tid: i32) -> Option<RseqConfiguration> {
 }
 
 /// Waits until it stops; `None` where that takes too long.
+///
+/// Only stops are taken note of: of a child that has ended, whoever started it wants to hear himself.
 pub fn wait(tid: i32, patience: Duration) -> io::Result<Option<Stop>> {
     let began = Instant::now();
     loop {
-        let mut status = 0;
-        // SAFETY: `status` is the kernel's to fill.
-        let pid = unsafe { libc::waitpid(tid, &raw mut status, libc::__WALL | libc::WNOHANG) };
-        if pid == tid {
-            return Ok(Some(meaning(status)));
-        }
-        if pid == -1 {
+        // SAFETY: plain integers, all zero.
+        let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
+        let options = libc::WSTOPPED | libc::__WALL | libc::WNOHANG;
+        // SAFETY: `info` is the kernel's to fill.
+        let result = unsafe { libc::waitid(libc::P_PID, tid.cast_unsigned(), &raw mut info, options) };
+        if result == -1 {
             let error = io::Error::last_os_error();
             match error.raw_os_error() {
                 Some(libc::ECHILD) => return Ok(Some(Stop::Gone)),
@@ -126,23 +127,33 @@ pub fn wait(tid: i32, patience: Duration) -> io::Result<Option<Stop>> {
                 _ => return Err(error),
             }
         }
+        // SAFETY: the kernel has filled it, or left the zeros: nothing has happened.
+        let (pid, status) = unsafe { (info.si_pid(), info.si_status()) };
+        if pid == tid {
+            return Ok(Some(meaning(status)));
+        }
         let waited = began.elapsed();
         if waited > patience {
             return Ok(None);
         }
-        if waited > SPIN {
-            thread::sleep(Duration::from_micros(50));
-        } else {
+        if waited < SPIN {
             thread::yield_now();
+        } else if is_over(tid) {
+            return Ok(Some(Stop::Gone));
+        } else {
+            thread::sleep(Duration::from_micros(50));
         }
     }
 }
 
+/// Whether a thread has ended.
+fn is_over(tid: i32) -> bool {
+    crate::target::process::status(tid).ok().flatten().is_none_or(|status| status.is_over())
+}
+
+/// What the kernel calls a stop.
 const fn meaning(status: i32) -> Stop {
-    if !libc::WIFSTOPPED(status) {
-        return Stop::Gone;
-    }
-    let (signal, event) = (libc::WSTOPSIG(status), status >> 16);
+    let (signal, event) = (status & 0xff, status >> 8);
     if event == libc::PTRACE_EVENT_STOP {
         Stop::Event
     } else if signal == libc::SIGTRAP | 0x80 {
@@ -158,12 +169,24 @@ mod tests {
 
     #[test]
     fn stops_are_told_apart() {
-        let stopped = |signal: i32, event: i32| 0x7f | (signal << 8) | (event << 16);
+        let stopped = |signal: i32, event: i32| signal | (event << 8);
         assert_eq!(meaning(stopped(libc::SIGTRAP, libc::PTRACE_EVENT_STOP)), Stop::Event);
         assert_eq!(meaning(stopped(libc::SIGSTOP, libc::PTRACE_EVENT_STOP)), Stop::Event, "with its process");
         assert_eq!(meaning(stopped(libc::SIGTRAP | 0x80, 0)), Stop::Call);
         assert_eq!(meaning(stopped(libc::SIGTRAP, 0)), Stop::Signal(libc::SIGTRAP));
-        assert_eq!(meaning(libc::SIGKILL), Stop::Gone, "killed");
-        assert_eq!(meaning(3 << 8), Stop::Gone, "exited");
+    }
+
+    #[test]
+    fn whoever_started_it_hears_of_its_end() {
+        let mut child = std::process::Command::new("sleep").arg("9").spawn().unwrap();
+        let pid = child.id().cast_signed();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                seize(pid).unwrap();
+                child.kill().unwrap();
+                assert_eq!(wait(pid, Duration::from_secs(9)).unwrap(), Some(Stop::Gone));
+            });
+        });
+        assert_eq!(std::os::unix::process::ExitStatusExt::signal(&child.wait().unwrap()), Some(9));
     }
 }

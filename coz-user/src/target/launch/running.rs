@@ -15,7 +15,10 @@ use tokio::{
     signal::unix::{Signal as SignalStream, SignalKind, signal},
 };
 
-use crate::target::{exit::ExitStatus, process};
+use crate::target::{exit::ExitStatus, inject::unless_held, process};
+
+/// While a thread of it is held (`inject`), which takes a millisecond, it is asked again after this time.
+const HELD: Duration = Duration::from_millis(1);
 
 /// What happened to the target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,9 +78,12 @@ impl Running {
             self.watch = Some(Watch { end, child_signals: signal(SignalKind::child())? });
         }
         loop {
-            if let Some(change) =
-                self.look(libc::WNOHANG | libc::WEXITED | libc::WSTOPPED | libc::WCONTINUED)?
-            {
+            let options = libc::WNOHANG | libc::WEXITED | libc::WSTOPPED | libc::WCONTINUED;
+            let Some(seen) = unless_held(self.pid, || self.look(options)) else {
+                tokio::time::sleep(HELD).await;
+                continue;
+            };
+            if let Some(change) = seen? {
                 return Ok(change);
             }
             let Some(watch) = &mut self.watch else { continue };
@@ -117,7 +123,8 @@ impl Running {
     /// # Errors
     /// The system refuses to look.
     pub fn try_wait(&mut self) -> io::Result<Option<ExitStatus>> {
-        match self.look(libc::WEXITED | libc::WNOHANG)? {
+        let seen = unless_held(self.pid, || self.look(libc::WEXITED | libc::WNOHANG));
+        match seen.unwrap_or(Ok(None))? {
             Some(Change::Ended(status)) => Ok(Some(status)),
             _ => Ok(None),
         }
@@ -170,6 +177,8 @@ impl Running {
         }
         let Some((code, status)) = wait_id(self.pidfd.as_fd(), options)? else { return Ok(None) };
         Ok(match code {
+            // Of a thread that was about to be held.
+            libc::CLD_TRAPPED => None,
             libc::CLD_STOPPED => Some(Change::Stopped(status)),
             libc::CLD_CONTINUED => Some(Change::Continued),
             _ => {
