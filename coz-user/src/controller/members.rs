@@ -116,13 +116,20 @@ impl Members {
     /// The same; waits until there is one. Ctrl-C ends us meanwhile: nothing has begun.
     ///
     /// # Errors
-    /// As [`Self::now`].
+    /// As [`Self::now`]; those that were named have ended meanwhile.
     pub fn wait(&self, say: impl FnOnce(&str)) -> Result<Vec<u32>> {
         let mut say = Some(say);
         loop {
             let found = self.now()?;
             if !found.is_empty() {
                 return Ok(found);
+            }
+            if let Whom::Pids(_) = self.whom
+                && self.named.iter().all(|(_, fd)| has_ended(fd))
+            {
+                return Err(
+                    Exit::failure(format!("cannot attach to {}: it has ended", self.describe())).into()
+                );
             }
             if let Some(say) = say.take() {
                 say(&format!("waiting for {}", self.describe()));
@@ -306,6 +313,8 @@ mod tests {
         child.kill().unwrap();
         child.wait().unwrap();
         assert!(members.are_over(true) && members.now().unwrap().is_empty());
+        let waited = members.wait(|text| panic!("{text}")).unwrap_err();
+        assert!(waited.to_string().contains("has ended"), "nobody comes back: {waited}");
     }
 
     #[test]
