@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-enum { BATCH = 64, WAITING = 8, BYTES = 1200 };
+enum { BATCH = 64, WAITING = 8, BYTES = 2000 };
 
 struct batch {
     int key[BATCH];

@@ -116,13 +116,15 @@ test('folded stacks are what flame graph tools read', async () => {
 test('diff: a page that stands alone, clean for axe, in light and dark', async () => {
   // Line 20 takes half of its time after the change; 12 lines were put in above it.
   const shift = (location) => location.replace(/:(\d+)$/, (_, n) => `:${Number(n) + 12}`);
-  const faster = known.lines.map((line, i) => ({ ...line, location: shift(line.location), share: i === 0 ? 0.17 : line.share }));
+  const faster = known.lines.map((line, i) => ({ ...line, location: shift(line.location), share: i === 0 ? 0.17 : line.share / 0.6 }));
   fs.writeFileSync(file('after.jsonl'), jsonl(records({ lines: faster, perVisit: 0.6e6, seed: 11 })));
   const html = file('diff.html');
   await run(BIN, ['diff', file('known.jsonl'), file('after.jsonl'), '--html', html]);
   const { stdout } = await run(BIN, ['diff', '--json', file('known.jsonl'), file('after.jsonl')]);
   const [point] = JSON.parse(stdout).points;
   assert.ok(Math.abs(point.realised.value - 0.4) < 0.02, JSON.stringify(point.realised));
+  assert.ok(Math.abs(point.predicted.value - 0.4) < 0.03, JSON.stringify(point.predicted));
+  assert.equal(point.outcome, 'came-true');
   for (const colorScheme of ['light', 'dark']) {
     for (const width of [400, 1600]) {
       const context = await browser.newContext({ colorScheme, viewport: { width, height: 900 } });

@@ -68,7 +68,7 @@ export function end({ lines, time }) {
     { type: 'runtime', time, samples, undelayed_ns: time / 2, cpu_ns: time, owed_ns: time / 10, paid_ns: time / 10, warnings: [], notices: [] },
     ...lines.map((line) => {
       const [, file, number] = /^(.*):(\d+)$/.exec(line.location);
-      return { type: 'samples', location: line.location, count: Math.round(line.share * samples), weight_ns: Math.round(line.share * time), function: line.func, file, line: Number(number) };
+      return { type: 'samples', location: line.location, count: Math.round(line.share * samples), weight_ns: Math.round(line.share * time), function: line.func, file, line: Number(number), text: `${line.func}(job);` };
     }),
   ];
 }

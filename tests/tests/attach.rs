@@ -200,6 +200,25 @@ fn children_that_run_already_belong_to_those_that_were_named() {
     shell.wait().assert_says(0, &[]);
 }
 
+#[test]
+fn children_that_a_supervisor_starts_again_and_again_join() {
+    let (place, outside) = (Place::new(), Place::new());
+    let file = program("pipeline_condvar").display().to_string();
+    let script = format!("n=0; while [ $n -lt 6 ]; do {file} --seconds 1.5; n=$((n + 1)); done");
+    let mut supervisor = outside.start(outside.plain("/bin/sh", ["-c", &script]));
+    wait_until("a child works", || children(supervisor.pid()).first().copied());
+    let point = format!("{file}@progress");
+    let options = ["-p", &supervisor.pid().to_string(), "-P", &point, "--max-overhead", "100"];
+    place.run(attach(&place, &options)).assert_says(0, &["the profiled processes have ended"]);
+    let ended = supervisor.wait();
+    ended.assert_says(0, &[]);
+    assert_eq!(ended.output().matches("rounds ").count(), 6, "{}", ended.output());
+    // They were entered, each anew, and paid.
+    let runtime = runtime(&place);
+    let figure = |key: &str| runtime[key].as_u64().unwrap_or(0);
+    assert!(figure("signals_sent") > 0 && figure("paid_ns") > 0, "{runtime}");
+}
+
 fn children(pid: i32) -> Vec<i32> {
     let text = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
     text.split_ascii_whitespace().filter_map(|pid| pid.parse().ok()).collect()
@@ -376,7 +395,7 @@ fn delays_stay_within_the_budget() {
     let (free, _) = overhead(&["--max-overhead", "100"]);
     let (bound, held_back) = overhead(&["--max-overhead", "5"]);
     // The last experiment's delays are still to be paid off.
-    assert!(bound < 0.08 && free > 2.0 * bound && held_back > 1e9, "{free}, {bound}, {held_back}");
+    assert!(bound < 0.08 && free > 2.0 * bound && held_back > 2e8, "{free}, {bound}, {held_back}");
 }
 
 #[test]

@@ -246,11 +246,27 @@ fn a_latency_is_measured_in_its_thread_and_agrees_with_littles_law() {
 }
 
 #[test]
-fn a_point_that_is_passed_too_often_is_told_of() {
+fn a_point_that_is_passed_too_often_is_told_of_and_its_price_is_no_lines() {
     let place = Place::new();
     let program = compile(&place, "shapes.c", "shapes", &[]);
-    let ended = run(&place, &["-P", "work"], &program, &["30000"]);
+    let ended = run(&place, &["-P", "work", "-v"], &program, &["30000"]);
     ended.assert_says(0, &["work was passed", "times a second", "of a cpu"]);
+    let stat = |name: &str| -> f64 {
+        let words = ended.words();
+        let mut words = words.split([' ', ',', '\n']).skip_while(|word| *word != name).skip(1);
+        words.next().and_then(|value| value.parse().ok()).unwrap_or_else(|| panic!("no {name}"))
+    };
+    let (samples, probe, cut) = (stat("Samples"), stat("InProbe"), stat("ChainCut"));
+    assert!(probe > 0.1 * samples, "half of the time goes into probes: {probe} of {samples}");
+    assert!(cut < 0.01 * samples, "no chain ends in what a probe executes: {cut} of {samples}");
+    // The line with the opening brace of `work` has some instructions of its own, a breakpoint on the first of them.
+    let lines = records(&place);
+    let opening = "shapes.c:11";
+    let share = lines
+        .iter()
+        .filter(|r| r["type"] == "samples" && r["location"].as_str().is_some_and(|l| l.ends_with(opening)));
+    let share = share.filter_map(|r| r["count"].as_f64()).sum::<f64>() / samples;
+    assert!(share < 0.1, "{opening} has {share} of the samples");
 }
 
 #[test]

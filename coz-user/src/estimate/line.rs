@@ -72,6 +72,8 @@ pub struct Line {
     pub function: Option<String>,
     /// Path and number, where they are known apart.
     pub source: Option<(String, u32)>,
+    /// What stood there when it was profiled, where the profile tells.
+    pub text: Option<String>,
     /// Its samples.
     pub samples: u64,
     /// Their share of all samples, 0.0 to 1.0.

@@ -134,6 +134,7 @@ pub fn estimate(profile: &Profile, settings: &Settings) -> Estimate {
                     line.share = sampled.share;
                     line.function = sampled.samples.function.clone();
                     line.source = sampled.samples.file.clone().zip(sampled.samples.line);
+                    line.text = sampled.samples.text.clone();
                 }
                 None => {
                     (line.samples, line.share) = series.samples();

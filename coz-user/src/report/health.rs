@@ -45,6 +45,24 @@ pub enum Warning {
     Recorded(String),
 }
 
+impl Warning {
+    /// Whether it makes the whole run doubtful, its experiments without delay as well.
+    #[must_use]
+    pub fn is_of_the_machine(&self) -> bool {
+        matches!(
+            self,
+            Self::TruncatedFile
+                | Self::NoEnd
+                | Self::Runqueue(_)
+                | Self::Steal(_)
+                | Self::Throttled(_)
+                | Self::Outliers(_)
+                | Self::Probes(..)
+                | Self::Sampling(_)
+        )
+    }
+}
+
 impl fmt::Display for Warning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let percent = |share: &f64| format!("{:.0} %", 100.0 * share);

@@ -80,7 +80,7 @@ fn source_text_is_shown_and_cannot_command_the_terminal() {
     let mut profile = program().profile(7);
     let path = file.path().display().to_string();
     for samples in &mut profile.samples {
-        (samples.file, samples.line) = (Some(path.clone()), Some(2));
+        (samples.file, samples.line, samples.text) = (Some(path.clone()), Some(2), None);
         samples.function = Some("evil\u{1b}]0;title\u{7}".into());
     }
     let text = from_profile(&profile, &Options { sources: true, ..options() });
@@ -136,6 +136,22 @@ fn csv_has_a_row_for_each_speedup() {
     let rows: usize = estimate.lines.iter().map(|l| l.curve.len() + l.summary.len()).sum();
     assert_eq!(text.lines().count(), rows + 1);
     assert!(text.lines().all(|row| row.split(',').count() == 14), "{text}");
+}
+
+#[test]
+fn what_stood_there_then_is_shown_and_not_what_stands_there_now() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), "edited since\n").unwrap();
+    let mut profile = program().profile(7);
+    for samples in &mut profile.samples {
+        (samples.file, samples.line) = (Some(file.path().display().to_string()), Some(1));
+        samples.text = Some("was profiled \u{1b}[31m".into());
+    }
+    let text = from_profile(&profile, &Options { sources: true, ..options() });
+    assert!(
+        text.contains("was profiled") && !text.contains("edited since") && !text.contains('\u{1b}'),
+        "{text}"
+    );
 }
 
 fn samples_only() -> Profile {

@@ -4,7 +4,7 @@ mod json;
 mod page;
 mod text;
 
-use super::{Style, deliver, estimate_profile, source::Sources};
+use super::{Style, deliver, estimate_profile, health, source::Sources};
 use crate::{
     diff::{self, Diff, Side, places},
     experiment::record::{self, Profile},
@@ -71,7 +71,14 @@ fn compare(files: [String; 2], profiles: [&Profile; 2], replicates: u32) -> Comp
     let places_after = places::of(&after, Some(&mut Sources::default()));
     let sides = [(profiles[0], &before, &places_before), (profiles[1], &after, &places_after)];
     let [b, a] = sides.map(|(profile, estimate, places)| Side { profile, estimate, places });
-    Compared { files, profiles, counted: [before.counted, after.counted], diff: diff::diff(b, a, REPLICATES) }
+    let mut diff = diff::diff(b, a, REPLICATES);
+    for (which, side) in [("before", b), ("after", a)] {
+        // Lines too few or too thin do not matter here: what the visits rest on does.
+        let doubts = health::warnings(side.profile, side.estimate).into_iter();
+        let doubts = doubts.filter(health::Warning::is_of_the_machine);
+        diff.notes.extend(doubts.map(|doubt| format!("{which}: {doubt}")));
+    }
+    Compared { files, profiles, counted: [before.counted, after.counted], diff }
 }
 
 /// The lines that take less or more of a visit of point `p`, those that matter most first.

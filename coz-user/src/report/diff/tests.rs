@@ -43,6 +43,16 @@ fn the_text_says_what_was_predicted_and_what_came() {
 }
 
 #[test]
+fn doubts_of_either_profile_come_first() {
+    let mut profiles = profiles();
+    let health = &mut profiles[1].runtime.as_mut().unwrap().health;
+    (health.samples, health.runqueue_share) = (100_000, 0.5);
+    let text = text::text(&compared(&profiles), 10, Style::default());
+    let doubt = text.find("- after: threads waited for a CPU 50 %").expect(&text);
+    assert!(doubt < text.find("request: ").unwrap(), "{text}");
+}
+
+#[test]
 fn json_has_numbers_and_words() {
     let profiles = profiles();
     let value: serde_json::Value = serde_json::from_str(&json::text(&compared(&profiles))).unwrap();

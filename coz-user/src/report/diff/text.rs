@@ -37,6 +37,13 @@ pub(super) fn text(compared: &Compared<'_>, top: usize, style: Style) -> String 
         );
         put(&mut out, &wrapped(&about, "        ", style.width));
     }
+    if !diff.notes.is_empty() {
+        put(&mut out, "");
+        put(&mut out, &colored("Beware", "33", style));
+        for note in &diff.notes {
+            put(&mut out, &wrapped(&format!("  - {}", names::clean(note)), "    ", style.width));
+        }
+    }
     if diff.points.is_empty() {
         put(&mut out, "");
         put(
@@ -72,13 +79,6 @@ pub(super) fn text(compared: &Compared<'_>, top: usize, style: Style) -> String 
         }
     }
     appeared(&mut out, compared, style);
-    if !diff.notes.is_empty() {
-        put(&mut out, "");
-        put(&mut out, &colored("Beware", "33", style));
-        for note in &diff.notes {
-            put(&mut out, &wrapped(&format!("  - {}", names::clean(note)), "    ", style.width));
-        }
-    }
     out
 }
 

@@ -94,7 +94,7 @@ pub(super) fn lines(
         // Below the figures there is room for more.
         let beside = left.len() < figures.len();
         let most = if beside { room } else { width.saturating_sub(INDENT).min(LONGEST) };
-        let code = table::code(&line.location, &line.source, options, sources);
+        let code = table::code(&line.location, line.text.as_deref(), &line.source, options, sources);
         left.extend(code.map(|code| names::head(&code, most)));
         for r in 0..left.len().max(figures.len()) {
             let empty = Vec::new();

@@ -35,26 +35,20 @@ pub(super) fn samples(samples: &[&Sampled], options: &Options, sources: &mut Sou
     for sampled in samples {
         let s = &sampled.samples;
         let place = s.file.clone().zip(s.line);
+        let mut text = named(&s.location, s.function.as_deref(), room);
+        text.extend(
+            code(&s.location, s.text.as_deref(), &place, options, sources)
+                .map(|code| names::head(&code, room)),
+        );
         table.add_row(vec![
             Cell::new(format!("{:.1} %", 100.0 * sampled.share)).set_alignment(CellAlignment::Right),
-            Cell::new(describe(&s.location, s.function.as_deref(), &place, room, options, sources)),
+            Cell::new(text.join(
+                "
+",
+            )),
         ]);
     }
     trimmed(&table)
-}
-
-/// Location, function, source text: a line each.
-fn describe(
-    location: &str,
-    function: Option<&str>,
-    place: &Option<(String, u32)>,
-    room: usize,
-    options: &Options,
-    sources: &mut Sources,
-) -> String {
-    let mut lines = named(location, function, room);
-    lines.extend(code(location, place, options, sources).map(|code| names::head(&code, room)));
-    lines.join("\n")
 }
 
 /// Location and function.
@@ -65,16 +59,20 @@ pub(super) fn named(location: &str, function: Option<&str>, room: usize) -> Vec<
     lines
 }
 
-/// What stands there, where that is known.
+/// What stood there when it was profiled, else what stands there now, where that is known.
 pub(super) fn code(
     location: &str,
+    text: Option<&str>,
     place: &Option<(String, u32)>,
     options: &Options,
     sources: &mut Sources,
 ) -> Option<String> {
     let place = place.as_ref().map(|(file, line)| (file.as_str(), *line)).or_else(|| source::split(location));
-    let (file, line) = place.filter(|_| options.sources)?;
-    sources.line(file, line).map(names::clean)
+    let text = text.filter(|_| options.sources).map(names::clean);
+    text.or_else(|| {
+        let (file, line) = place.filter(|_| options.sources)?;
+        sources.line(file, line).map(names::clean)
+    })
 }
 
 /// The text in lines of at most `width` characters; every line but the first begins with `indent`.
