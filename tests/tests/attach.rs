@@ -63,7 +63,7 @@ impl Target {
     }
 
     /// It runs on until it is told to end.
-    fn is_ended(self) {
+    fn end(self) {
         self.running.signal(libc::SIGTERM);
         let mut running = self.running;
         assert_eq!(running.wait().code(), 128 + libc::SIGTERM);
@@ -112,7 +112,7 @@ fn half_of_the_line(name: &str, truth: f64) {
         place.run(attach(&place, &options)).assert_says(0, &["attached to process", &line]);
         assert_eq!(target.inside(), before, "everything is undone");
         assert!(runtime(&place)["signals_sent"].as_u64() > Some(0) || name == "single");
-        target.is_ended();
+        target.end();
         effect(&place, 0.5)
     };
     let mut found = Vec::new();
