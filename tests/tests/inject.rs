@@ -495,7 +495,7 @@ fn a_static_program_is_delayed_when_it_is_run() {
     for kind in &KINDS[1..] {
         let place = Place::new();
         works(&place, "programs/independent.c", *kind);
-        assert_delayed(&run(&place, &["./works", "--seconds", "6"]));
+        assert_delayed(&run(&place, &["./works", "--seconds", "4"]));
     }
 }
 
@@ -503,14 +503,14 @@ fn a_static_program_is_delayed_when_it_is_run() {
 fn a_static_program_that_a_dynamic_one_executes_is_delayed_too() {
     let place = Place::new();
     works(&place, "programs/independent.c", KINDS[1]);
-    assert_delayed(&run(&place, &["sh", "-c", "./works --seconds 6; true"]));
+    assert_delayed(&run(&place, &["sh", "-c", "./works --seconds 4; true"]));
 }
 
 #[test]
 fn what_libc_starts_by_itself_is_delayed_too() {
     let place = Place::new();
     works(&place, "programs/independent.c", KINDS[0]);
-    let script = "import os; os.system('./works --seconds 6')";
+    let script = "import os; os.system('./works --seconds 4')";
     assert_delayed(&run(&place, &["python3", "-c", script]));
 }
 
