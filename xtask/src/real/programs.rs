@@ -118,7 +118,7 @@ impl Workload {
             ["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", "", "--logfile", "/dev/null"];
         Ok(Self {
             name: "redis",
-            about: "Answers redis-benchmark: SET, GET and LRANGE of 100, 20 connections, 8 requests at once. A visit of the \
+            about: "Answers redis-benchmark: LRANGE of 100, 20 connections, 8 requests at once. A visit of the \
                 point is a batch of requests that is read.",
             point: "readQueryFromClient",
             program,
@@ -126,7 +126,7 @@ impl Workload {
             repeats: Repeats::Exactly,
             options: Vec::new(),
             input: None,
-            served: Some(served(port, Client::RedisBenchmark, seconds, 60)),
+            served: Some(served(port, Client::RedisBenchmark, seconds, 20)),
         })
     }
 
@@ -205,7 +205,9 @@ impl Workload {
             }
         }
         let args = ["-j2", "-c", "--sort", "none", r"(\w+)\s+=\s+(\w+)\s*[-+]\s*(\w+);"];
-        let args = args.map(str::to_owned).into_iter().chain([texts.display().to_string()]);
+        // The folder more than once: so much text need not be on the disk.
+        let folders = std::iter::repeat_n(texts.display().to_string(), 10);
+        let args = args.map(str::to_owned).into_iter().chain(folders);
         Ok(Self {
             name: "ripgrep",
             about: "The published crate, built with its own profile. Two threads search some thousand files. A visit of the \
@@ -214,7 +216,7 @@ impl Workload {
             program,
             args: args.collect(),
             repeats: Repeats::InAnyOrder,
-            options: Vec::new(),
+            options: ["--scope-source", "**/registry/src/**"].map(str::to_owned).into(),
             input: None,
             served: None,
         })

@@ -82,10 +82,9 @@ impl Served {
     fn redis_benchmark(self) -> Command {
         let mut command = Command::new("redis-benchmark");
         let port = self.port.to_string();
-        command.args(["-p", &port, "-t", "set,get,lrange_100", "-c", "20", "-P", "8", "-r", "10000", "-q"]);
+        command.args(["-p", &port, "-t", "lrange_100", "-c", "20", "-P", "8", "-r", "10000", "-q"]);
         match self.bound {
-            // Of each of the three kinds.
-            Bound::Requests(count) => command.args(["-n", &(count / 3).to_string()]),
+            Bound::Requests(count) => command.args(["-n", &count.to_string()]),
             Bound::Time(_) => command.args(["-n", "20000", "-l"]),
         };
         command
