@@ -113,12 +113,12 @@ impl Members {
         Ok(found)
     }
 
-    /// The same; waits until there is one. Ctrl-C ends us meanwhile: nothing has begun.
+    /// The same; waits until there is one, at most as long as a limit says. Ctrl-C ends us meanwhile: nothing has begun.
     ///
     /// # Errors
-    /// As [`Self::now`]; those that were named have ended meanwhile.
-    pub fn wait(&self, say: impl FnOnce(&str)) -> Result<Vec<u32>> {
-        let mut say = Some(say);
+    /// As [`Self::now`]; those that were named have ended meanwhile; nobody has come within the limit.
+    pub fn wait(&self, limit: Option<Duration>, say: impl FnOnce(&str)) -> Result<Vec<u32>> {
+        let (mut say, began) = (Some(say), Instant::now());
         loop {
             let found = self.now()?;
             if !found.is_empty() {
@@ -133,6 +133,15 @@ impl Members {
             }
             if let Some(say) = say.take() {
                 say(&format!("waiting for {}", self.describe()));
+            }
+            if let Some(limit) = limit.filter(|limit| began.elapsed() >= *limit) {
+                let who = self.describe();
+                return Err(Exit::failure(format!(
+                    "there is none of {who}, and none has come within {} s",
+                    limit.as_secs()
+                ))
+                .hint("`ps -e -o pid,comm` shows the names of processes: a name must be the whole of it")
+                .into());
             }
             std::thread::sleep(WAIT);
         }
@@ -313,8 +322,17 @@ mod tests {
         child.kill().unwrap();
         child.wait().unwrap();
         assert!(members.are_over(true) && members.now().unwrap().is_empty());
-        let waited = members.wait(|text| panic!("{text}")).unwrap_err();
+        let waited = members.wait(None, |text| panic!("{text}")).unwrap_err();
         assert!(waited.to_string().contains("has ended"), "nobody comes back: {waited}");
+    }
+
+    #[test]
+    fn who_does_not_come_is_not_waited_for_beyond_the_limit() {
+        let members = Members::find(&Whom::Comm("nobody is called so".into())).unwrap();
+        let mut said = String::new();
+        let waited = members.wait(Some(Duration::ZERO), |text| said = text.to_owned()).unwrap_err();
+        assert!(said.contains("waiting for"), "{said}");
+        assert!(waited.to_string().contains("none has come"), "{waited}");
     }
 
     #[test]

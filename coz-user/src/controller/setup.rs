@@ -111,7 +111,8 @@ impl Found<'_> {
             }
             Subject::Running(whom) => {
                 let members = Members::find(whom)?;
-                let pids = members.wait(|text| voice.mention(text))?;
+                let limit = config.duration.map(|limit| std::time::Duration::from_nanos(limit.0));
+                let pids = members.wait(limit, |text| voice.mention(text))?;
                 let main = members.program(&pids);
                 Ok(Found::Running { members, main })
             }
