@@ -137,7 +137,7 @@ impl Members {
             if let Some(limit) = limit.filter(|limit| began.elapsed() >= *limit) {
                 let who = self.describe();
                 return Err(Exit::failure(format!(
-                    "there is none of {who}, and none has come within {} s",
+                    "nobody to attach to: waited {} s for {who}, and none has come",
                     limit.as_secs()
                 ))
                 .hint("`ps -e -o pid,comm` shows the names of processes: a name must be the whole of it")
