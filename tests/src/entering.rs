@@ -1,7 +1,6 @@
 //! Maps for processes that are entered, made of files without a name: the code that is put into them cannot tell.
 
-use std::fs::File;
-use std::os::fd::{FromRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use coz_common::abi::{
@@ -10,44 +9,10 @@ use coz_common::abi::{
 };
 use coz_user::kernel::control::now;
 
+use crate::table::Table;
+
 /// The experiment's number.
 const EPOCH: u32 = 7;
-
-/// A file without a name, mapped here as a table of `T`.
-#[derive(Debug)]
-struct Table<T> {
-    file: Arc<OwnedFd>,
-    address: *mut T,
-}
-
-impl<T: Copy> Table<T> {
-    fn new(name: &std::ffi::CStr, count: usize) -> Self {
-        let length = count * size_of::<T>();
-        // SAFETY: a new descriptor and a new mapping; never unmapped, the test's end does that.
-        unsafe {
-            let fd = libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC);
-            assert!(fd >= 0, "memory files are there");
-            let file = File::from_raw_fd(fd);
-            file.set_len(length as u64).expect("there is memory");
-            let access = libc::PROT_READ | libc::PROT_WRITE;
-            let address = libc::mmap(std::ptr::null_mut(), length, access, libc::MAP_SHARED, fd, 0);
-            assert_ne!(address, libc::MAP_FAILED, "it can be mapped");
-            Self { file: Arc::new(file.into()), address: address.cast() }
-        }
-    }
-
-    fn read(&self, index: usize) -> T {
-        // SAFETY: within the map; others write whole words.
-        unsafe { self.address.add(index).read_volatile() }
-    }
-
-    fn change(&self, index: usize, change: impl FnOnce(&mut T)) {
-        let mut value = self.read(index);
-        change(&mut value);
-        // SAFETY: as above.
-        unsafe { self.address.add(index).write_volatile(value) }
-    }
-}
 
 /// The five maps.
 #[derive(Debug)]
@@ -81,7 +46,7 @@ impl Files {
     #[must_use]
     pub fn maps(&self) -> [Arc<OwnedFd>; 5] {
         let Self { control, global, slots, payments, counters } = self;
-        [&control.file, &global.file, &slots.file, &payments.file, &counters.file].map(Arc::clone)
+        [control.file(), global.file(), slots.file(), payments.file(), counters.file()]
     }
 
     /// An experiment runs, in which these threads owe `debt` nanoseconds, and a signal is pending for each.

@@ -5,6 +5,7 @@ pub mod kernel;
 pub mod run;
 #[path = "../sim/mod.rs"]
 pub mod sim;
+pub mod table;
 
 use std::path::PathBuf;
 use std::sync::OnceLock;

@@ -2,8 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
-use std::fs::File;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -12,6 +11,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 use coz_common::abi::*;
+use coz_tests::table::Table;
 use coz_user::target::registration::{Listener, Registrar, Registration};
 use coz_user::target::shim;
 
@@ -93,57 +93,12 @@ impl Program {
     }
 }
 
-/// A file without a name, mapped here as a table of `T`.
-struct Map<T> {
-    file: Arc<OwnedFd>,
-    address: *mut T,
-}
-// SAFETY: shared memory, accessed by volatile and atomic operations.
-unsafe impl<T> Send for Map<T> {}
-// SAFETY: as above.
-unsafe impl<T> Sync for Map<T> {}
-
-impl<T: Copy> Map<T> {
-    fn new(count: usize) -> Self {
-        let length = count * size_of::<T>();
-        // SAFETY: a new descriptor and a new mapping; never unmapped, the test's end does that.
-        unsafe {
-            let fd = libc::memfd_create(c"stage".as_ptr(), libc::MFD_CLOEXEC);
-            assert!(fd >= 0);
-            let file = File::from_raw_fd(fd);
-            file.set_len(length as u64).unwrap();
-            let access = libc::PROT_READ | libc::PROT_WRITE;
-            let address = libc::mmap(std::ptr::null_mut(), length, access, libc::MAP_SHARED, fd, 0);
-            assert_ne!(address, libc::MAP_FAILED);
-            Self { file: Arc::new(file.into()), address: address.cast() }
-        }
-    }
-
-    fn read(&self, index: usize) -> T {
-        // SAFETY: within the map; others write whole words.
-        unsafe { self.address.add(index).read_volatile() }
-    }
-
-    fn change(&self, index: usize, change: impl FnOnce(&mut T)) {
-        let mut value = self.read(index);
-        change(&mut value);
-        // SAFETY: as above.
-        unsafe { self.address.add(index).write_volatile(value) }
-    }
-
-    /// The file, opened so that nobody can write to it.
-    fn read_only(&self) -> Arc<OwnedFd> {
-        let path = format!("/proc/self/fd/{}", self.file.as_raw_fd());
-        Arc::new(File::open(path).unwrap().into())
-    }
-}
-
 struct Maps {
-    control: Map<Control>,
-    global: Map<Global>,
-    slots: Map<KernelSlot>,
-    payments: Map<TargetSlot>,
-    counters: Map<CounterSlot>,
+    control: Table<Control>,
+    global: Table<Global>,
+    slots: Table<KernelSlot>,
+    payments: Table<TargetSlot>,
+    counters: Table<CounterSlot>,
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -214,8 +169,8 @@ impl Registrar for Controller {
                 maps.control.read_only(),
                 maps.global.read_only(),
                 maps.slots.read_only(),
-                Arc::clone(&maps.payments.file),
-                Arc::clone(&maps.counters.file),
+                maps.payments.file(),
+                maps.counters.file(),
             ],
         })
     }
@@ -272,11 +227,11 @@ impl Stage {
 
     fn with(mood: Mood, debt: u64) -> Self {
         let maps = Maps {
-            control: Map::new(1),
-            global: Map::new(1),
-            slots: Map::new(MAX_SLOTS as usize),
-            payments: Map::new(MAX_SLOTS as usize),
-            counters: Map::new(MAX_COUNTERS as usize),
+            control: Table::new(c"stage", 1),
+            global: Table::new(c"stage", 1),
+            slots: Table::new(c"stage", MAX_SLOTS as usize),
+            payments: Table::new(c"stage", MAX_SLOTS as usize),
+            counters: Table::new(c"stage", MAX_COUNTERS as usize),
         };
         let controller = Arc::new(Controller {
             maps,

@@ -46,17 +46,13 @@ impl Workload {
     /// Compresses a source file of 8 MB again and again; a block is done when it is added to the output.
     fn pbzip2(folder: &Path, seconds: u32) -> Result<Self> {
         let program = build::program("pbzip2", folder, Debug::Default)?;
-        // Text of the kind that people compress: the library's own sources, repeated beyond a block's length.
-        let text = folder.join("text");
-        let mut part = Vec::new();
-        for source in ["blocksort.c", "compress.c", "decompress.c", "bzip2.c", "manual.html", "CHANGES"] {
-            part.extend(fs::read(source::unpacked("bzip2", folder)?.join(source))?);
-        }
+        // Repeated beyond a block's length.
+        let (input, part) = (folder.join("text"), text(folder)?);
         // One worker compresses about 9 MB a second.
         let wanted = 18_000_000 * seconds as usize;
-        fs::write(&text, part.repeat(wanted.div_ceil(part.len())))?;
+        fs::write(&input, part.repeat(wanted.div_ceil(part.len())))?;
         let args =
-            ["-c", "-k", "-p2", "-b1"].map(str::to_owned).into_iter().chain([text.display().to_string()]);
+            ["-c", "-k", "-p2", "-b1"].map(str::to_owned).into_iter().chain([input.display().to_string()]);
         Ok(Self {
             name: "pbzip2",
             about: "Compresses text on two threads, in blocks of 100 kB. A visit of the point is the begin of a block. \
@@ -194,10 +190,7 @@ impl Workload {
         let program = build::program("ripgrep", folder, Debug::Default)?;
         let texts = folder.join("texts");
         fs::create_dir_all(&texts)?;
-        let mut part = Vec::new();
-        for source in ["blocksort.c", "compress.c", "decompress.c", "bzip2.c", "manual.html", "CHANGES"] {
-            part.extend(fs::read(source::unpacked("bzip2", folder)?.join(source))?);
-        }
+        let part = text(folder)?;
         for file in 0..400 * seconds {
             let path = texts.join(format!("{file}.txt"));
             if !path.is_file() {
@@ -256,6 +249,16 @@ impl Workload {
             served: None,
         })
     }
+}
+
+/// Text of the kind that people compress and search: sources and documents of libbz2.
+fn text(folder: &Path) -> Result<Vec<u8>> {
+    let from = source::unpacked("bzip2", folder)?;
+    let mut text = Vec::new();
+    for name in ["blocksort.c", "compress.c", "decompress.c", "bzip2.c", "manual.html", "CHANGES"] {
+        text.extend(fs::read(from.join(name))?);
+    }
+    Ok(text)
 }
 
 /// A server that is kept busy for a time.
