@@ -42,9 +42,14 @@ struct AtLevel {
 }
 
 impl<'a> Bootstrap<'a> {
-    /// Nothing is drawn yet. `fits`: the curve, and the straight line.
+    /// Nothing is drawn yet. `fits`: the curve, and the straight line; `residuals` those around the curve.
     #[must_use]
-    pub fn new(raw: &'a [Trial], prepared: &'a Prepared, fits: [&'a Fit; 2]) -> Self {
+    pub fn new(
+        raw: &'a [Trial],
+        prepared: &'a Prepared,
+        fits: [&'a Fit; 2],
+        residuals: Option<Residuals>,
+    ) -> Self {
         let [fit, straight] = fits;
         let Prepared { trials, keep, .. } = prepared;
         let mut levels: BTreeMap<u32, AtLevel> = BTreeMap::new();
@@ -54,7 +59,6 @@ impl<'a> Bootstrap<'a> {
         levels.retain(|_, level| level.trials.iter().any(|&i| trials[i].visits > 0.0));
         let summary =
             SUMMARY.into_iter().filter(|&s| fit.basis.reaches(s)).map(|s| (s, Vec::new())).collect();
-        let residuals = Residuals::new(prepared, fit);
         let unpaid = Unpaid::new(trials, keep, fit.p0);
         Self { raw, prepared, fit, straight, residuals, unpaid, levels, summary, slopes: Vec::new() }
     }

@@ -4,10 +4,12 @@ use super::{
     Settings,
     bootstrap::Bootstrap,
     curve::Basis,
-    phase,
+    noise::Noise,
+    own_time, phase,
     prepare::{Prepared, prepare},
     quantiles::Quantile,
     regression::Fit,
+    residuals::Residuals,
     series::{Series, Trial},
     verdict::Verdict,
 };
@@ -102,6 +104,8 @@ pub struct Line {
     pub phase_factor: f64,
     /// Whether that factor was outside what can be believed.
     pub phase_capped: bool,
+    /// Whether its slope was more than its own time allows, so that it is not to be believed.
+    pub is_beyond_own_time: bool,
     /// Why it is not shown by default.
     pub hidden: Option<Hidden>,
     /// Of a latency point: what the line does to its median and its tail. Not corrected for phases.
@@ -125,16 +129,33 @@ pub(super) fn seed(settings: &Settings, series: &Series) -> u64 {
         })
 }
 
-/// Estimates one line against one point. `run` says how much it runs in the whole run, if that is known.
+/// One line against one point, as far as it can be told without the others.
+#[derive(Debug)]
+pub struct Begun<'a> {
+    series: &'a Series,
+    line: Line,
+    fitted: Option<Fitted>,
+}
+
+#[derive(Debug)]
+struct Fitted {
+    prepared: Prepared,
+    /// The curve.
+    fit: Fit,
+    straight: Fit,
+    residuals: Option<Residuals>,
+}
+
+/// Fits one line against one point. `run` says how much it runs in the whole run, if that is known.
 #[must_use]
-pub fn estimate(series: &Series, run: Option<phase::Run>, settings: &Settings) -> Line {
+pub fn begin<'a>(series: &'a Series, run: Option<phase::Run>, settings: &Settings) -> Begun<'a> {
     let raw = &series.trials[..];
     let speedups: Vec<f64> = raw.iter().map(Trial::speedup).collect();
     let mut different: Vec<u32> = raw.iter().map(|t| t.permille).collect();
     different.sort_unstable();
     different.dedup();
     let baseline = raw.iter().any(|t| t.is_baseline() && t.visits > 0.0);
-    let mut line = Line {
+    let line = Line {
         location: series.location.clone(),
         point: series.point.clone(),
         kind: series.kind,
@@ -147,28 +168,51 @@ pub fn estimate(series: &Series, run: Option<phase::Run>, settings: &Settings) -
         },
         ..Line::default()
     };
-    let basis = Basis::for_speedups(&speedups);
-    let Some(prepared) = prepare(raw, &basis, series.kind, run) else { return line };
-    // Doses can leave fewer speedups than there were.
-    let left = prepared.trials.iter().zip(&prepared.keep).filter(|(_, keep)| **keep);
-    let basis = Basis::for_speedups(&left.map(|(t, _)| t.speedup()).collect::<Vec<_>>());
-    let fitted = |basis: &Basis| Fit::new(&prepared.trials, &prepared.keep, basis, series.kind);
-    let Some((fit, straight)) = fitted(&basis).zip(fitted(&Basis::straight())) else { return line };
-    line.outliers = prepared.outliers;
-    line.dots = dots(&prepared, fit.p0);
-    line.phase_factor = prepared.correction.factor;
-    line.phase_capped = prepared.correction.capped;
-    let knots = basis.knots().iter().map(|&s| prepared.correction.multiply * fit.effect(s));
-    line.max_effect = knots.reduce(f64::max);
-    let mut bootstrap = Bootstrap::new(raw, &prepared, [&fit, &straight]);
-    line.half_width = bootstrap.half_width(0.5);
-    bootstrap.draw(settings.replicates, &mut ChaCha8Rng::seed_from_u64(seed(settings, series)));
-    line.curve = bootstrap.levels();
-    line.summary = bootstrap.summary();
-    let (slope, chance) = bootstrap.slope();
-    line.slope = Some(slope);
-    line.chance = chance;
-    line
+    let fitted = || {
+        let prepared = prepare(raw, &Basis::for_speedups(&speedups), series.kind, run)?;
+        // Doses can leave fewer speedups than there were.
+        let left = prepared.trials.iter().zip(&prepared.keep).filter(|(_, keep)| **keep);
+        let basis = Basis::for_speedups(&left.map(|(t, _)| t.speedup()).collect::<Vec<_>>());
+        let fitted = |basis: &Basis| Fit::new(&prepared.trials, &prepared.keep, basis, series.kind);
+        let (fit, straight) = fitted(&basis).zip(fitted(&Basis::straight()))?;
+        let residuals = Residuals::new(&prepared, &fit);
+        Some(Fitted { prepared, fit, straight, residuals })
+    };
+    Begun { series, line, fitted: fitted() }
+}
+
+impl Begun<'_> {
+    /// What its experiments say about noise; `None` where they are too few.
+    #[must_use]
+    pub fn noise(&self) -> Option<Noise> {
+        Some(self.fitted.as_ref()?.residuals.as_ref()?.noise())
+    }
+
+    /// The line with its intervals; `common` is the noise that all lines of its point have in common.
+    #[must_use]
+    pub fn finish(self, common: Option<Noise>, settings: &Settings) -> Line {
+        let Self { series, mut line, fitted } = self;
+        let Some(Fitted { prepared, fit, straight, mut residuals }) = fitted else { return line };
+        line.outliers = prepared.outliers;
+        line.dots = dots(&prepared, fit.p0);
+        line.phase_factor = prepared.correction.factor;
+        line.phase_capped = prepared.correction.capped;
+        let knots = fit.basis.knots().iter().map(|&s| prepared.correction.multiply * fit.effect(s));
+        line.max_effect = knots.reduce(f64::max);
+        if let Some((residuals, common)) = residuals.as_mut().zip(common) {
+            residuals.moderate(common);
+        }
+        let mut bootstrap = Bootstrap::new(&series.trials, &prepared, [&fit, &straight], residuals);
+        line.half_width = bootstrap.half_width(0.5);
+        bootstrap.draw(settings.replicates, &mut ChaCha8Rng::seed_from_u64(seed(settings, series)));
+        line.curve = bootstrap.levels();
+        line.summary = bootstrap.summary();
+        let (slope, chance) = bootstrap.slope();
+        line.slope = Some(slope);
+        line.chance = chance;
+        own_time::check(&mut line, own_time::most(&series.trials, &prepared.keep, series.kind));
+        line
+    }
 }
 
 /// Each experiment by itself; those without a visit have no effect that could be drawn.

@@ -22,7 +22,9 @@ pub mod interval;
 pub mod latency;
 pub mod line;
 pub mod more;
+pub mod noise;
 pub mod outliers;
+pub mod own_time;
 pub mod phase;
 pub mod prepare;
 pub mod quantiles;
@@ -39,6 +41,7 @@ pub mod verdict;
 
 use crate::experiment::record::{PointKind, Profile, Samples, Why};
 pub use line::{Dot, Estimated, Hidden, Level, Line};
+use noise::Noise;
 use rand::SeedableRng as _;
 use rand_chacha::ChaCha8Rng;
 pub use rank::Sort;
@@ -110,14 +113,29 @@ pub fn estimate(profile: &Profile, settings: &Settings) -> Estimate {
     let samples = sampled(profile);
     let shares: HashMap<&str, &Sampled> = samples.iter().map(|s| (s.samples.location.as_str(), s)).collect();
     let undelayed = profile.runtime.as_ref().map_or(0, |runtime| runtime.health.undelayed_ns);
-    let mut lines: Vec<Line> = series::all(profile)
+    let all = series::all(profile);
+    let begun: Vec<_> = all
         .iter()
         .map(|series| {
-            let sampled = shares.get(series.location.as_str()).copied();
+            let sampled = shares.get(series.location.as_str());
             let run = sampled
                 .and_then(|s| s.samples.undelayed_weight_ns)
                 .map(|weight| phase::Run { weight: weight as f64, time: undelayed as f64 });
-            let mut line = line::estimate(series, run, settings);
+            line::begin(series, run, settings)
+        })
+        .collect();
+    let mut noises: BTreeMap<&str, Vec<Noise>> = BTreeMap::new();
+    for (series, begun) in all.iter().zip(&begun) {
+        noises.entry(&series.point).or_default().extend(begun.noise());
+    }
+    let common: BTreeMap<&str, Noise> =
+        noises.iter().filter_map(|(point, noises)| Some((*point, Noise::common(noises)?))).collect();
+    let mut lines: Vec<Line> = all
+        .iter()
+        .zip(begun)
+        .map(|(series, begun)| {
+            let sampled = shares.get(series.location.as_str()).copied();
+            let mut line = begun.finish(common.get(series.point.as_str()).copied(), settings);
             if series.kind == PointKind::Latency {
                 let mut rng = ChaCha8Rng::seed_from_u64(line::seed(settings, series));
                 line.quantiles = latency::quantiles(

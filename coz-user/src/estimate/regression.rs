@@ -112,7 +112,8 @@ impl Fit {
         match self.kind {
             // visits * (1 - f) is what the effective time amounts to.
             PointKind::Throughput => {
-                (1.0 - dot(&self.basis.at(trial.speedup()), &self.weighing)).clamp(LEAST_WEIGHT, 2.0)
+                let effect = dot(&self.basis.at(trial.speedup()), &self.weighing).min(trial.speedup());
+                (1.0 - effect).clamp(LEAST_WEIGHT, 2.0)
             }
             // Arrivals go with effective time by themselves.
             PointKind::Latency => 1.0,

@@ -11,7 +11,7 @@
 //! widened as Student's t is over the normal, with Satterthwaite's degrees of freedom (Bell and McCaffrey,
 //! Survey Methodology 28, 2002): percentiles of few experiments are too near.
 
-use super::{baseline::Local, prepare::Prepared, regression::Fit, series::Trial};
+use super::{baseline::Local, noise::Noise, prepare::Prepared, regression::Fit, series::Trial};
 use rand::{Rng, RngExt};
 
 /// An experiment that explains itself away by more than this says nothing about the noise.
@@ -38,6 +38,8 @@ pub struct Residuals {
     pools: [Pool; 2],
     /// Share of the trials that the fit does not explain away.
     free: f64,
+    /// What they say about the noise.
+    own: Noise,
 }
 
 /// Residuals by speedup, in points of effect times the root of the exposure: alike wherever they stand.
@@ -116,6 +118,7 @@ impl Residuals {
             blocks: 0,
             pools,
             free: (kept.len() - parameters) as f64 / kept.len() as f64,
+            own: Noise { variance: typical * typical, freedom: (kept.len() - parameters) as f64 },
         };
         let blocked = this.assign_blocks(trials, keep, fit);
         for i in kept {
@@ -130,6 +133,23 @@ impl Residuals {
             this.cost[i] = (size / left.min(1.0).powf(0.25)).copysign(own) / scale(trial);
         }
         Some(this)
+    }
+
+    /// What this line's residuals say about the noise.
+    #[must_use]
+    pub const fn noise(&self) -> Noise {
+        self.own
+    }
+
+    /// Takes into account what all lines have in common: a line that seems quieter has been lucky.
+    pub fn moderate(&mut self, common: Noise) {
+        let by = (self.own.moderated(common).variance / self.own.variance).sqrt();
+        if !by.is_finite() || by <= 1.0 {
+            return;
+        }
+        self.cost.iter_mut().for_each(|cost| *cost *= by);
+        let pooled = self.pools.iter_mut().flat_map(|pool| &mut pool.residuals);
+        pooled.for_each(|(_, residual, _)| *residual *= by);
     }
 
     /// One block per trial, unless neighbours in time are off in the same direction: then the cube root of the

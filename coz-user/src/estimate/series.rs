@@ -23,6 +23,10 @@ pub struct Trial {
     pub at: f64,
     /// What the threads that visited the point still owed at its end, nanoseconds.
     pub unpaid: f64,
+    /// Wall time, nanoseconds; 0 where it was not recorded.
+    pub wall: f64,
+    /// The delay that everyone was to pay, nanoseconds.
+    pub delay: f64,
 }
 
 /// How far apart the runs of one file are put in time, nanoseconds: further than any run is long.
@@ -125,6 +129,8 @@ fn trial(run: u32, experiment: &Experiment, point: Option<&PointDelta>, kind: Po
         samples: (experiment.selected_samples, experiment.samples),
         at: f64::from(run) * RUN + experiment.begin as f64,
         unpaid: unaccounted(experiment),
+        wall: experiment.wall as f64,
+        delay: experiment.delay as f64,
     })
 }
 

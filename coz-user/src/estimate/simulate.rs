@@ -87,63 +87,68 @@ impl Program {
         let mut counts = vec![0_u64; count];
         let mut quiet = vec![0_u64; count];
         let mut experiments = Vec::new();
-        'run: for phase in &self.phases {
-            let mut left = phase.seconds;
-            while left > 0.0 {
-                let mut idle = vec![0; count];
-                sample(&mut rng, phase, COOL_OFF, &mut idle);
-                (0..count).for_each(|i| counts[i] += idle[i]);
-                undelayed += COOL_OFF;
-                wall += COOL_OFF;
-                left -= COOL_OFF;
-                let so_far = SoFar { wall, samples: &counts, experiments: &experiments };
-                let Some((line, permille)) = next(&mut rng, phase, &so_far) else { break 'run };
-                let s = f64::from(permille) / 1000.0;
-                let (share, effect) = phase.lines[line];
-                let remaining = 1.0 - effect(s);
-                let stretch = remaining + s * share;
-                let progress = (self.experiment / stretch).min(left.max(0.0));
-                let whole = progress * stretch >= self.experiment * 0.999;
-                let mut within = vec![0; count];
-                sample(&mut rng, phase, progress, &mut within);
-                let wandered = 1.0 + self.drift * (wall / 30.0 * std::f64::consts::TAU).sin();
-                let mut rate = wandered * (1.0 + self.noise * normal(&mut rng));
-                if rng.random::<f64>() < self.mishaps {
-                    rate *= rng.random_range(0.4..0.8);
-                }
-                let visits = poisson(&mut rng, progress / phase.visit * rate);
-                if permille == 0 {
-                    undelayed += progress;
-                    (0..count).for_each(|i| quiet[i] += within[i]);
-                }
-                (0..count).for_each(|i| {
-                    counts[i] += within[i];
-                    quiet[i] += idle[i];
-                });
-                let nanos = |seconds: f64| (seconds * 1e9) as u64;
-                let experiment = Experiment {
-                    selected: name(line),
-                    speedup: s,
-                    duration: nanos(progress * remaining).max(1),
-                    selected_samples: within[line],
-                    wall: nanos(progress * stretch),
-                    delay: nanos(progress * s * share),
-                    valid: whole,
-                    why: (!whole).then_some(crate::experiment::record::Why::Truncated),
-                    begin: nanos(wall),
-                    selected_weight: nanos(within[line] as f64 * SAMPLE),
-                    samples: within.iter().sum(),
-                    ..Experiment::default()
-                };
-                let point = ThroughputPoint { name: "request".into(), delta: visits };
-                experiments.push(Recorded {
-                    run: 0,
-                    experiment,
-                    points: vec![PointDelta::ThroughputPoint(point)],
-                });
-                wall += progress * stretch;
-                left -= progress;
+        let mut at = Position { phase: 0, left: self.phases[0].seconds };
+        while at.phase < self.phases.len() {
+            let mut idle = vec![0; count];
+            for (phase, seconds) in self.advance(&mut at, COOL_OFF, |_| 1.0) {
+                sample(&mut rng, phase, seconds, &mut idle);
             }
+            (0..count).for_each(|i| {
+                counts[i] += idle[i];
+                quiet[i] += idle[i];
+            });
+            undelayed += COOL_OFF;
+            wall += COOL_OFF;
+            let Some(phase) = self.phases.get(at.phase) else { break };
+            let so_far = SoFar { wall, samples: &counts, experiments: &experiments };
+            let Some((line, permille)) = next(&mut rng, phase, &so_far) else { break };
+            let s = f64::from(permille) / 1000.0;
+            let wandered = 1.0 + self.drift * (wall / 30.0 * std::f64::consts::TAU).sin();
+            let mut rate = wandered * (1.0 + self.noise * normal(&mut rng));
+            if rng.random::<f64>() < self.mishaps {
+                rate *= rng.random_range(0.4..0.8);
+            }
+            // Of each stretch: how much longer it takes under the delays, of which some are its own time.
+            let left = |phase: &Phase| 1.0 - phase.lines[line].1(s);
+            let stretch = |phase: &Phase| left(phase) + s * phase.lines[line].0;
+            let mut within = vec![0; count];
+            let (mut progress, mut took, mut duration, mut expected) = (0.0, 0.0, 0.0, 0.0);
+            for (phase, seconds) in self.advance(&mut at, self.experiment, stretch) {
+                sample(&mut rng, phase, seconds, &mut within);
+                progress += seconds;
+                took += seconds * stretch(phase);
+                duration += seconds * left(phase);
+                expected += seconds / phase.visit * rate;
+            }
+            let whole = took >= self.experiment * 0.999;
+            let visits = poisson(&mut rng, expected);
+            if permille == 0 {
+                undelayed += progress;
+                (0..count).for_each(|i| quiet[i] += within[i]);
+            }
+            (0..count).for_each(|i| counts[i] += within[i]);
+            let nanos = |seconds: f64| (seconds * 1e9) as u64;
+            let experiment = Experiment {
+                selected: name(line),
+                speedup: s,
+                duration: nanos(duration).max(1),
+                selected_samples: within[line],
+                wall: nanos(took),
+                delay: nanos(took - duration),
+                valid: whole,
+                why: (!whole).then_some(crate::experiment::record::Why::Truncated),
+                begin: nanos(wall),
+                selected_weight: nanos(within[line] as f64 * SAMPLE),
+                samples: within.iter().sum(),
+                ..Experiment::default()
+            };
+            let point = ThroughputPoint { name: "request".into(), delta: visits };
+            experiments.push(Recorded {
+                run: 0,
+                experiment,
+                points: vec![PointDelta::ThroughputPoint(point)],
+            });
+            wall += took;
         }
         let samples = (0..count).map(|i| Samples {
             location: name(i),
@@ -173,6 +178,35 @@ impl Program {
             runtime: Some(Runtime { time: (wall * 1e9) as u64, health }),
             ..Profile::default()
         }
+    }
+}
+
+/// How far a program has come.
+struct Position {
+    phase: usize,
+    /// Seconds left of that phase.
+    left: f64,
+}
+
+impl Program {
+    /// Runs on for so much wall time, of which each second of a phase takes `stretch`: the phases that it goes
+    /// through, and the seconds of each.
+    fn advance(&self, at: &mut Position, wall: f64, stretch: impl Fn(&Phase) -> f64) -> Vec<(&Phase, f64)> {
+        let mut parts = Vec::new();
+        let mut wanted = wall;
+        while wanted > 1e-9
+            && let Some(phase) = self.phases.get(at.phase)
+        {
+            let seconds = (wanted / stretch(phase)).min(at.left);
+            parts.push((phase, seconds));
+            wanted -= seconds * stretch(phase);
+            at.left -= seconds;
+            if at.left <= 1e-9 {
+                at.phase += 1;
+                at.left = self.phases.get(at.phase).map_or(0.0, |next| next.seconds);
+            }
+        }
+        parts
     }
 }
 

@@ -71,7 +71,7 @@ mod tests {
 
     #[test]
     fn time_and_worth_are_two_pictures_of_the_same_lines() {
-        let mut profile = Program::steady(60.0, vec![(0.5, |s| 0.5 * s), (0.6, |_| 0.0)]).profile(3);
+        let mut profile = Program::steady(60.0, vec![(0.5, |s| 0.5 * s), (0.6, |_| 0.0)]).profile(4);
         profile.samples[1].function = Some("std::map<int; 3>::f(int)".into());
         let estimate = estimate::estimate(&profile, &settings());
         let count = |text: &str, name: &str| -> Option<u64> {

@@ -191,7 +191,7 @@ fn experiments_that_do_not_count_are_listed_by_reason() {
 
 #[test]
 fn too_few_experiments_are_explained_and_shown_on_demand() {
-    let mut profile = program().profile(7);
+    let mut profile = program().profile(8);
     profile.experiments.truncate(5);
     let text = print(&profile);
     assert!(text.contains("Not enough data yet: 5 experiments"), "{text}");

@@ -60,6 +60,9 @@ pub fn verdict(line: &Line, more: Option<More>) -> String {
 }
 
 fn undecided(line: &Line, more: Option<More>) -> String {
+    if line.is_beyond_own_time {
+        return "not enough data: what was seen is more than its own time, so it is chance".into();
+    }
     let mut text = String::from("not enough data");
     match more {
         Some(more) if more.seconds > PATIENT && more.alone < more.seconds / 2.0 => {
@@ -145,6 +148,11 @@ mod tests {
             "not enough data: about 9 min more, 60 s with --fixed-line"
         );
         assert_eq!(verdict(&open, None), "not enough data: run longer");
+        let absurd = Line { is_beyond_own_time: true, ..open.clone() };
+        assert_eq!(
+            verdict(&absurd, None),
+            "not enough data: what was seen is more than its own time, so it is chance"
+        );
         let small = Line { slope: Some(Estimated { value: 0.05, low: Some(0.0), high: Some(0.1) }), ..open };
         assert_eq!(verdict(&small, None), "not enough data: too small an effect to tell soon");
     }

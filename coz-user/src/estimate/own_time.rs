@@ -1,0 +1,74 @@
+//! The most that a line can be worth: its own time.
+//!
+//! Whoever makes a line faster by `s` saves at most `s` times the time for which it runs, all threads together, and as much delay
+//! is inserted in an experiment. So the slope of a throughput point's effect cannot exceed
+//! `sum(delay) / sum(speedup * wall)`. A slope whose interval lies beyond that is chance, whatever its interval says: experiments
+//! that fell by luck into dear and cheap stretches of the load. (A latency can fall by more than its own time, since
+//! waiting in a queue grows faster than the load; it has no such bound.)
+
+use super::{line::Line, series::Trial};
+use crate::experiment::record::PointKind;
+
+/// The bound is itself measured, and a line that is faster may disturb others less: so much more is allowed, as a part of it
+const TOLERANCE: f64 = 0.25;
+/// and in units of effect.
+const SLACK: f64 = 0.03;
+
+/// The largest slope that the line's own time allows; `None` where it is not known (a profile of coz).
+#[must_use]
+pub fn most(trials: &[Trial], keep: &[bool], kind: PointKind) -> Option<f64> {
+    let kept = trials.iter().zip(keep).filter(|(t, keep)| **keep && !t.is_baseline());
+    let (delay, wall) = kept.fold((0.0, 0.0), |(d, w), (t, _)| (d + t.delay, w + t.speedup() * t.wall));
+    (kind == PointKind::Throughput && delay > 0.0 && wall > 0.0).then(|| delay / wall)
+}
+
+/// Marks a line whose slope surely exceeds what its own time allows: it is not known, and its intervals reach down to zero.
+pub fn check(line: &mut Line, most: Option<f64>) {
+    let Some((most, slope)) = most.zip(line.slope.as_mut()) else { return };
+    if slope.low.is_none_or(|low| low <= most * (1.0 + TOLERANCE) + SLACK) {
+        return;
+    }
+    line.is_beyond_own_time = true;
+    line.chance = None;
+    line.half_width = None;
+    slope.low = slope.low.map(|low| low.min(0.0));
+    for level in line.summary.iter_mut().chain(&mut line.curve).filter(|level| level.permille > 0) {
+        level.low = level.low.map(|low| low.min(0.0));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::estimate::{Estimated, Level};
+
+    fn line(low: f64) -> Line {
+        let level =
+            Level { permille: 500, effect: 0.2, low: Some(low / 2.0), high: Some(0.4), ..Level::default() };
+        let slope = Estimated { value: 0.4, low: Some(low), high: Some(0.8) };
+        Line { slope: Some(slope), chance: Some(1e-6), summary: vec![level], ..Line::default() }
+    }
+
+    #[test]
+    fn a_line_is_worth_no_more_than_its_time() {
+        let trial = |permille, delay| Trial { permille, delay, wall: 1e9, ..Trial::default() };
+        let trials = [trial(0, 0.0), trial(500, 2.5e7), trial(1000, 5e7)];
+        let keep = [true; 3];
+        assert!((most(&trials, &keep, PointKind::Throughput).unwrap() - 0.05).abs() < 1e-12);
+        assert_eq!(most(&trials, &keep, PointKind::Latency), None);
+        assert_eq!(most(&trials[..1], &keep, PointKind::Throughput), None, "no delays, no bound");
+    }
+
+    #[test]
+    fn what_cannot_be_is_not_believed() {
+        let mut absurd = line(0.14);
+        check(&mut absurd, Some(0.05));
+        assert!(absurd.is_beyond_own_time && absurd.chance.is_none());
+        assert_eq!((absurd.slope.unwrap().low, absurd.summary[0].low), (Some(0.0), Some(0.0)));
+        for (low, most) in [(0.08, Some(0.05)), (0.14, Some(0.3)), (0.14, None)] {
+            let mut fine = line(low);
+            check(&mut fine, most);
+            assert_eq!(fine, line(low), "{low} {most:?}");
+        }
+    }
+}
