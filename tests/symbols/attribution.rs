@@ -190,7 +190,7 @@ fn functions_are_told_apart_with_and_without_debug_information() {
     let module = open(&path);
     let known: BTreeSet<_> = Table::new(&module, Granularity::Line).of_function("work").into_iter().collect();
     assert_eq!(known, BTreeSet::from([Some(("work".to_owned(), "work".to_owned()))]));
-    let Detail::Functions { why } = module.detail() else { panic!("functions") };
+    let Detail::Functions { why, nameless: false } = module.detail() else { panic!("functions") };
     assert_eq!(why, "has no debug information");
     let mut table = Table::new(&module, Granularity::Line);
     assert!(table.of_function("_start").iter().all(Option::is_none), "the C runtime is out of scope");

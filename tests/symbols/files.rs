@@ -48,7 +48,7 @@ fn separate_debug_files_are_found_by_link() {
 
     let elsewhere = shop.path("elsewhere");
     std::fs::rename(&hidden, &elsewhere).expect("renamed");
-    assert!(matches!(open(&stripped).detail(), Detail::Nothing { .. }), "it is gone");
+    assert!(matches!(open(&stripped).detail(), Detail::Functions { nameless: true, .. }), "it is gone");
     assert_eq!(lines_of_work(&with_dirs(&stripped, &[elsewhere])), whole, "in a folder that was named");
 }
 
@@ -72,7 +72,7 @@ fn a_debug_file_of_another_build_is_refused() {
         let (stripped, debug) = split(&shop, &app, true);
         let other = shop.compile("plain.c", "other", &["-O1", "-g", &format!("-Wl,{id}")]);
         run("objcopy", &["--only-keep-debug", text(&other), text(&debug)]);
-        let Detail::Nothing { why } = open(&stripped).detail() else { panic!("nothing of it is used") };
+        let Detail::Functions { why, .. } = open(&stripped).detail() else { panic!("nothing of it is used") };
         assert!(why.contains("app.debug belongs to another build"), "{why}");
     }
 }
@@ -101,14 +101,34 @@ fn what_is_missing_is_said_with_the_way_out() {
     let stripped = shop.path("stripped");
     run("strip", &[text(&bare), "-o", text(&stripped)]);
     let module = open(&stripped);
-    assert!(matches!(module.detail(), Detail::Nothing { .. }));
-    assert!(module.advice().expect("words").contains("do not strip it"));
-    let mut lines = Lines::new();
-    assert_eq!(module.page(1, Granularity::Line, &mut lines).len(), 1);
-    assert!(lines.is_empty());
+    let advice = module.advice().expect("words");
+    assert!(advice.contains("do not strip it") && advice.contains("by their addresses"), "{advice}");
 
     let system = Path::new("/bin/ls").canonicalize().expect("ls");
     assert!(open(&system).advice().expect("words").contains("-dbgsym"));
+}
+
+/// What is left in a stripped program for unwinding says where its functions are.
+#[test]
+fn functions_of_a_stripped_program_are_told_apart_by_their_addresses() {
+    let shop = Workshop::new();
+    let bare = shop.compile("plain.c", "bare", &["-O2", "-g"]);
+    let named = open(&bare);
+    let work = named.symbols().functions().iter().find(|f| f.symbol == "work").expect("work").clone();
+    let stripped = shop.path("stripped");
+    run("strip", &[text(&bare), "-o", text(&stripped)]);
+    let module = open(&stripped);
+    let symbol = format!("sub_{:x}", work.address);
+    let known = module.symbols().containing(work.address + work.size - 1).expect("a function");
+    assert_eq!((&known.symbol, known.address, known.nameless), (&symbol, work.address, true));
+    let said = Table::new(&module, Granularity::Line).of_function(&symbol);
+    let name = format!("{symbol} (stripped)");
+    assert!(!said.is_empty() && said.iter().all(|l| l == &Some((name.clone(), name.clone()))), "{said:?}");
+    assert!(named.symbols().functions().iter().all(|f| !f.nameless), "names are better where there are some");
+
+    let nothing = shop.compile("plain.c", "nothing", &["-O2", "-s", "-Wl,--no-eh-frame-hdr"]);
+    run("objcopy", &["-R", ".eh_frame", text(&nothing)]);
+    assert!(matches!(open(&nothing).detail(), Detail::Nothing { .. }));
 }
 
 /// rustc's own standard library brings debug information along: none of it is the user's.
@@ -117,7 +137,7 @@ fn debug_information_of_the_toolchain_alone_is_none() {
     let shop = Workshop::new();
     let app = shop.compile("iter.rs", "app", &["-O", "-Cdebuginfo=0"]);
     let module = open(&app);
-    let Detail::Functions { why } = module.detail() else { panic!("functions: {:?}", module.detail()) };
+    let Detail::Functions { why, nameless: false } = module.detail() else { panic!("functions: {:?}", module.detail()) };
     assert!(why.contains("debug information"), "{why}");
     let mut table = Table::new(&module, Granularity::Line);
     let own = table.of_function("engine::sum_squares");
@@ -227,7 +247,7 @@ fn debug_information_that_is_cut_off_falls_back_to_functions() {
     let broken = shop.path("broken");
     std::fs::write(&broken, &bytes).expect("written");
     let module = open(&broken);
-    let Detail::Functions { why } = module.detail() else { panic!("functions: {:?}", module.detail()) };
+    let Detail::Functions { why, nameless: false } = module.detail() else { panic!("functions: {:?}", module.detail()) };
     assert!(why.contains("cannot be read") && why.contains(".debug_info"), "{why}");
     assert!(lines_of_work(&module).iter().all(|line| line == &Some(("work".into(), "work".into()))));
 }

@@ -73,7 +73,7 @@ impl Default for Settings {
 /// Everything that follows from a profile.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Estimate {
-    /// All points with their visits in the experiments that count.
+    /// All points with their visits: [`PointTotal::visits`].
     pub points: Vec<PointTotal>,
     /// The latency points.
     pub latencies: Vec<latency::LatencyFacts>,
@@ -87,14 +87,14 @@ pub struct Estimate {
     pub discarded: BTreeMap<Why, usize>,
 }
 
-/// A point, and how often it was visited in the experiments that count.
+/// A point, and how often it was visited.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PointTotal {
     /// Its name.
     pub name: String,
     /// Its kind.
     pub kind: PointKind,
-    /// How often it was visited.
+    /// How often it was visited in the experiments that count; where none does, in the whole run.
     pub visits: u64,
 }
 

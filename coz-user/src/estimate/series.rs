@@ -141,11 +141,20 @@ fn unaccounted(experiment: &Experiment) -> f64 {
     experiment.unpaid.saturating_sub(experiment.duration.saturating_sub(all_paid)) as f64
 }
 
-/// All points with their visits in the experiments that count.
+/// All points with their visits in the experiments that count; where none does, in the whole run.
 #[must_use]
 pub fn totals(profile: &Profile) -> Vec<PointTotal> {
     let mut totals: Vec<PointTotal> =
         profile.points().into_iter().map(|(name, kind)| PointTotal { name, kind, visits: 0 }).collect();
+    if !profile.experiments.iter().any(|r| r.experiment.valid)
+        && let Some(runtime) = &profile.runtime
+    {
+        for run in &runtime.health.points {
+            if let Some(total) = totals.iter_mut().find(|t| t.name == run.name) {
+                total.visits = run.visits;
+            }
+        }
+    }
     for recorded in profile.experiments.iter().filter(|r| r.experiment.valid) {
         for point in &recorded.points {
             let visits = match point {

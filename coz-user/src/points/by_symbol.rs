@@ -167,6 +167,12 @@ fn unknown<T>(module: &Module, name: &str) -> Result<T> {
     if table.is_empty() {
         bail!("no function '{name}' in {path}: it is stripped, its functions have no names");
     }
+    if table.functions().iter().any(|f| f.nameless) && !name.starts_with("sub_") {
+        bail!(
+            "no function '{name}' in {path}: it is stripped, its functions have no names but their addresses, as in \
+             sub_1a2b0; `coz-bpf points {path}` lists them"
+        );
+    }
     let own = candidates(module, "");
     let mut near = nearest(name, own.into_iter().map(|candidate| short_name(&candidate.symbol)));
     if near.is_empty() {

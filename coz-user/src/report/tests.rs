@@ -3,7 +3,7 @@
 use super::*;
 use crate::{
     estimate::simulate::{Program, SimulatedLine, name},
-    experiment::record::{Health, PointDelta, Runtime, Startup, ThroughputPoint, Why, Writer},
+    experiment::record::{Health, PointDelta, PointRun, Runtime, Startup, ThroughputPoint, Why, Writer},
 };
 
 fn program() -> Program {
@@ -167,6 +167,15 @@ fn no_point_is_explained_and_shows_where_samples_fall() {
     profile.runtime.as_mut().unwrap().health.notices =
         vec!["candidates for --progress: handle_request (4,000 calls a second), parse (9,000)".into()];
     insta::assert_snapshot!(print(&profile));
+}
+
+#[test]
+fn visits_are_told_though_no_experiment_was_made() {
+    let mut profile = samples_only();
+    let run = PointRun { name: "request".into(), visits: 128_772, ..PointRun::default() };
+    profile.runtime.as_mut().unwrap().health.points = vec![run];
+    let text = print(&profile);
+    assert!(text.contains("128,772 visits of request"), "{text}");
 }
 
 #[test]

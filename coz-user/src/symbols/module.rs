@@ -8,7 +8,7 @@ use super::index::UnitRange;
 use super::lines::Lines;
 use super::page::{Attribution, Painting, paint_symbols};
 use super::separate::{self, Found};
-use super::table::SymbolTable;
+use super::table::{Function, SymbolTable};
 use super::{Granularity, Scope, dwarf};
 use anyhow::Result;
 use coz_common::abi::LineEntry;
@@ -26,6 +26,8 @@ pub enum Detail {
     Functions {
         /// Why no lines.
         why: String,
+        /// Whether most have no name, only an address.
+        nameless: bool,
     },
     /// Nothing: every sample in it counts for its caller, or for no one.
     Nothing {
@@ -101,9 +103,11 @@ impl Module {
     /// for hundreds of megabytes.
     pub fn detail(&self) -> Detail {
         let Err(why) = self.debug() else { return Detail::Lines };
-        let named = |symbol: &str| self.scope.function(&demangle(symbol));
-        if self.symbols().functions().iter().any(|function| named(&function.symbol)) {
-            Detail::Functions { why: why.to_owned() }
+        let functions = self.symbols().functions();
+        let in_scope = |f: &&Function| self.scope.function(&demangle(&f.symbol));
+        let nameless = functions.iter().filter(|f| f.nameless).count();
+        if functions.iter().any(|f| in_scope(&f)) {
+            Detail::Functions { why: why.to_owned(), nameless: 2 * nameless > functions.len() }
         } else {
             let stripped = if self.symbols().functions().is_empty() { "is stripped: it " } else { "" };
             Detail::Nothing { why: format!("{stripped}{why}, and names no functions") }
@@ -132,7 +136,10 @@ impl Module {
                 });
                 return damaged.or(split);
             }
-            Detail::Functions { why } => (why, "functions are shown instead of lines"),
+            Detail::Functions { why, nameless: false } => (why, "functions are shown instead of lines"),
+            Detail::Functions { why, nameless: true } => {
+                (why, "functions are shown instead of lines, and those without a name by their addresses")
+            }
             Detail::Nothing { why } => (why, "nothing in it can be told apart"),
         };
         let way_out = if why.contains(UNREADABLE) {
@@ -243,7 +250,8 @@ impl Module {
     fn paint(&self, begin: u64, end: u64, granularity: Granularity, lines: &mut Lines) -> Painting {
         let mut painting = Painting::new(begin, end);
         let Ok(debug) = self.debug() else {
-            paint_symbols(&mut painting, self.symbols(), &self.scope, lines);
+            let name = self.path().file_name().unwrap_or_default().to_string_lossy();
+            paint_symbols(&mut painting, self.symbols(), &name, &self.scope, lines);
             return painting;
         };
         let dwarf = debug.view();

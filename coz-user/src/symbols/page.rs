@@ -52,11 +52,20 @@ impl Painting {
     }
 }
 
-/// Fills a painting from the symbol table.
-pub(crate) fn paint_symbols(painting: &mut Painting, table: &SymbolTable, scope: &Scope, lines: &mut Lines) {
+/// Fills a painting from the symbol table. `module` tells functions without a name from those of other files.
+pub(crate) fn paint_symbols(
+    painting: &mut Painting,
+    table: &SymbolTable,
+    module: &str,
+    scope: &Scope,
+    lines: &mut Lines,
+) {
     let (begin, end) = (painting.begin, painting.begin.saturating_add(painting.ids.len() as u64));
     for (from, to, function) in table.overlapping(begin, end) {
-        let name = demangle(&function.symbol);
+        let name = match function.nameless {
+            true => format!("{} ({module})", function.symbol),
+            false => demangle(&function.symbol),
+        };
         if scope.function(&name)
             && let Some(line) = lines.function(&name.into())
         {

@@ -1,6 +1,7 @@
 //! The functions of a module's symbol tables.
 
 use super::elf::Elf;
+use super::unwind::UnwindTable;
 use object::{Object, ObjectSymbol, SymbolFlags, SymbolKind};
 
 /// A function as a symbol table knows it.
@@ -16,6 +17,8 @@ pub struct Function {
     pub indirect: bool,
     /// Whether other files can see it.
     pub global: bool,
+    /// No symbol table names it: it is known by its frame description, and called `sub_` and its address.
+    pub nameless: bool,
 }
 
 /// All functions of a module that symbol tables name.
@@ -28,11 +31,14 @@ pub struct SymbolTable {
 }
 
 impl SymbolTable {
-    /// Reads `.symtab` and `.dynsym` of the program, and `.symtab` of its separate debug file.
+    /// Reads `.symtab` and `.dynsym` of the program, and `.symtab` of its separate debug file. Where there is no `.symtab`
+    /// at all, frame descriptions say where the functions are that `.dynsym` does not name.
     pub(crate) fn read(program: &Elf, separate: Option<&Elf>) -> Self {
         let mut table = Self::default();
+        let mut is_stripped = true;
         for elf in separate.into_iter().chain([program]) {
             let Ok(object) = elf.object() else { continue };
+            is_stripped &= object.symbol_table().is_none();
             for symbol in object.symbols().chain(object.dynamic_symbols()) {
                 table.add(&symbol, program);
             }
@@ -41,6 +47,9 @@ impl SymbolTable {
             |f: &Function| (f.address, f.indirect, !f.global, f.symbol.starts_with('_'), f.symbol.len());
         table.functions.sort_by(|a, b| rank(a).cmp(&rank(b)).then_with(|| a.symbol.cmp(&b.symbol)));
         table.functions.dedup_by(|a, b| a.address == b.address && a.symbol == b.symbol);
+        if is_stripped {
+            table.add_nameless(&UnwindTable::of(program).functions(), program);
+        }
         table.undefined.sort_unstable();
         table.undefined.dedup();
         table
@@ -65,8 +74,25 @@ impl SymbolTable {
                 symbol: name.to_owned(),
                 indirect,
                 global: symbol.is_global(),
+                nameless: false,
             });
         }
+    }
+
+    /// Adds stretches of code that begin in no function so far.
+    fn add_nameless(&mut self, stretches: &[(u64, u64)], program: &Elf) {
+        let is_new = |&&(begin, _): &&(u64, u64)| program.is_code(begin) && self.containing(begin).is_none();
+        let function = |&(begin, end): &(u64, u64)| Function {
+            address: begin,
+            size: end - begin,
+            symbol: format!("sub_{begin:x}"),
+            indirect: false,
+            global: false,
+            nameless: true,
+        };
+        let new: Vec<Function> = stretches.iter().filter(is_new).map(function).collect();
+        self.functions.extend(new);
+        self.functions.sort_by_key(|f| f.address);
     }
 
     /// All functions, by address.
@@ -129,6 +155,7 @@ mod tests {
             symbol: symbol.into(),
             indirect: false,
             global: true,
+            nameless: false,
         };
         SymbolTable { functions: functions.iter().map(function).collect(), undefined: vec!["read".into()] }
     }

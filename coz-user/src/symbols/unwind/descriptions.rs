@@ -72,6 +72,21 @@ impl Descriptions {
         Self::Listed(listed)
     }
 
+    /// Begin and end of the code of all of them.
+    pub(super) fn code<'a, S: UnwindSection<Slice<'a>>>(
+        &self,
+        frames: &S,
+        bases: &BaseAddresses,
+    ) -> Vec<(u64, u64)>
+    where
+        S::Offset: gimli::UnwindOffset<usize>,
+    {
+        match self {
+            Self::Indexed { .. } => Self::listed(frames, bases).code(frames, bases),
+            Self::Listed(listed) => listed.iter().map(|&(begin, end, _)| (begin, end)).collect(),
+        }
+    }
+
     /// How many there are, as far as they are really there.
     fn len(&self) -> usize {
         match self {

@@ -64,6 +64,17 @@ impl UnwindTable {
         ])
     }
 
+    /// Where the code of each frame description begins and ends, in order: nearly always a function, or a part of one that
+    /// the compiler moved away. Reads all of them.
+    #[must_use]
+    pub fn functions(&self) -> Vec<(u64, u64)> {
+        let mut functions: Vec<(u64, u64)> = self.parts.iter().flat_map(Part::code).collect();
+        functions.retain(|(begin, end)| begin < end);
+        functions.sort_unstable();
+        functions.dedup_by_key(|(begin, _)| *begin);
+        functions
+    }
+
     /// The rows for the addresses from `page * 4096` on: sorted, the first starts at 0.
     #[must_use]
     pub fn page(&self, page: u32) -> Vec<Row> {
@@ -87,6 +98,14 @@ impl Part {
         let bases = BaseAddresses::default();
         let descriptions = Descriptions::listed(&DebugFrame::new(&frames, LittleEndian), &bases);
         Self { descriptions, frames, bases, is_debug: true }
+    }
+
+    fn code(&self) -> Vec<(u64, u64)> {
+        if self.is_debug {
+            self.descriptions.code(&DebugFrame::new(&self.frames, LittleEndian), &self.bases)
+        } else {
+            self.descriptions.code(&EhFrame::new(&self.frames, LittleEndian), &self.bases)
+        }
     }
 
     fn paint(&self, painting: &mut Painting) {
