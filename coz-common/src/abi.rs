@@ -74,7 +74,7 @@ pub struct Control {
     pub root: u32,
     /// Which processes join the set by themselves, when they execute a program: one of [`rule`].
     pub rule: u32,
-    /// The profiler's own process, which never joins.
+    /// The profiler's own process: it never joins, and who waits for a CPU that it has waits for nobody.
     pub ourselves: u32,
     /// How deep the control group `cgroup` lies; the root is at 0.
     pub cgroup_level: u32,

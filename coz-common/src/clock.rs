@@ -281,7 +281,7 @@ pub struct Began {
 pub struct Place<'a> {
     /// Its clock.
     pub clock: &'a CpuClock,
-    /// It had been idle until now, so the time since the thread was ready is the latency of a wake-up and nothing else;
+    /// It had been idle until now, or the profiler's, so the time since the thread was ready is the latency of a wake-up and nothing else;
     /// otherwise that is known only up to what a wake-up takes on an idle machine.
     pub idle: bool,
 }

@@ -6,7 +6,7 @@ use coz_common::{abi::Stat, clock::absorbed};
 use crate::{
     interrupts::{self, Waker},
     kernel::{Task, read},
-    maps::{count, offsets},
+    maps::{control, count, offsets},
     thread::{self, Thread},
 };
 
@@ -21,14 +21,21 @@ const IDLE: u32 = 0;
 pub fn try_switch(next: Task, prev_state: u32, preempted: bool) {
     // Whoever switches is in no interrupt, whatever was seen of the last one.
     interrupts::none();
-    let prev = bpf_get_current_pid_tgid() as u32;
+    let both = bpf_get_current_pid_tgid();
+    let prev = both as u32;
     if let Some(thread) = thread::index_of(prev).and_then(thread::at) {
         leaves_cpu(prev, thread, prev_state, preempted);
     }
     let Some(next) = read::<u32>(next, offsets().task_pid) else { return };
     if let Some(thread) = thread::index_of(next).and_then(thread::at) {
-        gets_cpu(thread, prev == IDLE);
+        gets_cpu(thread, prev == IDLE || is_ours((both >> 32) as u32));
     }
+}
+
+/// Whether a process is the profiler. A thread that waited for it has waited for nobody that would run without a profile.
+#[inline(always)]
+fn is_ours(tgid: u32) -> bool {
+    control().is_some_and(|control| control.ourselves == tgid)
 }
 
 #[inline(always)]

@@ -137,7 +137,9 @@ fn debug_information_of_the_toolchain_alone_is_none() {
     let shop = Workshop::new();
     let app = shop.compile("iter.rs", "app", &["-O", "-Cdebuginfo=0"]);
     let module = open(&app);
-    let Detail::Functions { why, nameless: false } = module.detail() else { panic!("functions: {:?}", module.detail()) };
+    let Detail::Functions { why, nameless: false } = module.detail() else {
+        panic!("functions: {:?}", module.detail())
+    };
     assert!(why.contains("debug information"), "{why}");
     let mut table = Table::new(&module, Granularity::Line);
     let own = table.of_function("engine::sum_squares");
@@ -247,7 +249,9 @@ fn debug_information_that_is_cut_off_falls_back_to_functions() {
     let broken = shop.path("broken");
     std::fs::write(&broken, &bytes).expect("written");
     let module = open(&broken);
-    let Detail::Functions { why, nameless: false } = module.detail() else { panic!("functions: {:?}", module.detail()) };
+    let Detail::Functions { why, nameless: false } = module.detail() else {
+        panic!("functions: {:?}", module.detail())
+    };
     assert!(why.contains("cannot be read") && why.contains(".debug_info"), "{why}");
     assert!(lines_of_work(&module).iter().all(|line| line == &Some(("work".into(), "work".into()))));
 }

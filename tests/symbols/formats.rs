@@ -185,7 +185,9 @@ fn a_stripped_library_has_its_exported_functions() {
     let shop = Workshop::new();
     let library = shop.compile("plain.c", "lib.so", &["-O2", "-shared", "-fPIC", "-s"]);
     let module = open(&library);
-    let Detail::Functions { why, nameless: false } = module.detail() else { panic!("functions: {:?}", module.detail()) };
+    let Detail::Functions { why, nameless: false } = module.detail() else {
+        panic!("functions: {:?}", module.detail())
+    };
     assert_eq!(why, "has no debug information");
     let names: Vec<&str> = module.symbols().functions().iter().map(|f| f.symbol.as_str()).collect();
     assert!(names.contains(&"work") && names.contains(&"fail"), "{names:?}");

@@ -113,6 +113,7 @@ impl Kernel {
                 (*page).threshold_ns = settings.threshold.0;
                 (*page).period_ns = settings.period.0;
                 (*page).wake_latency_ns = settings.wake_latency.0;
+                (*page).ourselves = std::process::id();
             }
         }
     }
@@ -130,7 +131,6 @@ impl Kernel {
         for page in self.pages() {
             // SAFETY: as in `begin`.
             unsafe {
-                (&raw mut (*page).ourselves).write_volatile(std::process::id());
                 (&raw mut (*page).comm).write_volatile(rule.comm);
                 (&raw mut (*page).cgroup).write_volatile(rule.cgroup);
                 (&raw mut (*page).cgroup_level).write_volatile(rule.cgroup_level);
