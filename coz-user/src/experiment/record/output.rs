@@ -84,12 +84,10 @@ fn move_aside(path: &Path) -> Result<PathBuf> {
 /// # Errors
 /// When there is something of the new name, or the file system refuses.
 pub fn rename_unless_there(from: &Path, to: &Path) -> std::io::Result<()> {
-    let [from_c, to_c] = [from, to].map(|path| CString::new(path.as_os_str().as_bytes()));
-    let (from_c, to_c) = (from_c?, to_c?);
-    let here = libc::AT_FDCWD;
-    // SAFETY: two strings that end with a NUL and live through the call.
-    let result =
-        unsafe { libc::renameat2(here, from_c.as_ptr(), here, to_c.as_ptr(), libc::RENAME_NOREPLACE) };
+    let (old, new) = (CString::new(from.as_os_str().as_bytes())?, CString::new(to.as_os_str().as_bytes())?);
+    let (here, flags) = (libc::AT_FDCWD, libc::RENAME_NOREPLACE);
+    // Not every libc has a function for it. SAFETY: two strings that end with a NUL and live through the call.
+    let result = unsafe { libc::syscall(libc::SYS_renameat2, here, old.as_ptr(), here, new.as_ptr(), flags) };
     if result == 0 {
         return Ok(());
     }
