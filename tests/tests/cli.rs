@@ -64,13 +64,6 @@ fn no_command_shows_the_commands() {
 }
 
 #[test]
-fn what_is_not_built_yet_says_so() {
-    let (code, text) = refused(&["run", "--end-to-end", "--runs", "5", "true"]);
-    assert_eq!(code, Some(2), "{text}");
-    assert_eq!(text, "coz-bpf: `--runs` is not in this version yet\n");
-}
-
-#[test]
 fn help_and_version_go_to_the_standard_output() {
     for (words, says) in [
         (&["--help"][..], "Exit codes"),

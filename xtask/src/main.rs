@@ -46,6 +46,8 @@ enum Command {
     Picture(picture::Options),
     /// Make a Debian package, with manual pages and completions; needs cargo-deb
     Deb,
+    /// Build the profiler as one static file; needs `rustup target add x86_64-unknown-linux-musl`
+    Static,
 }
 
 fn main() -> ExitCode {
@@ -73,5 +75,6 @@ fn run(command: Command) -> Result<()> {
         Command::Symbols(options) => symbols::run(&options),
         Command::Picture(options) => picture::run(&options),
         Command::Deb => package::deb(),
+        Command::Static => package::statically(),
     }
 }

@@ -176,11 +176,11 @@ pub(super) struct MeasureArgs {
     /// A latency point: two specs, or a function's entry and return; repeatable
     #[arg(short = 'L', long, value_name = "BEGIN,END|FUNCTION", help_heading = "Points")]
     pub latency: Vec<String>,
-    /// The whole run is the point: one experiment a run
-    #[arg(long, help_heading = "Points")]
+    /// Each whole run is an experiment: the program is run again and again, which must be safe to do; ends at the first run that fails
+    #[arg(long, conflicts_with = "max_overhead", help_heading = "Points")]
     pub end_to_end: bool,
-    /// With --end-to-end: run the program N times (it must be safe to run again)
-    #[arg(long, value_name = "N", default_value_t = 1, requires = "end_to_end", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Points")]
+    /// With --end-to-end: run the program N times; a line takes 10 of them
+    #[arg(long, value_name = "N", default_value_t = 20, requires = "end_to_end", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Points")]
     pub runs: u32,
 
     /// Where the profile goes; an old one is renamed aside

@@ -80,8 +80,8 @@ pub struct RunConfig {
     pub progress: Vec<String>,
     /// Latency points, as typed.
     pub latency: Vec<String>,
-    /// The whole run is one experiment.
-    pub end_to_end: bool,
+    /// Each whole run is one experiment, and the program is run so often.
+    pub end_to_end: Option<u32>,
     /// Where the profile goes.
     pub output: PathBuf,
     /// Serve the page while the program runs, on this port of 127.0.0.1; 0: one that is free.

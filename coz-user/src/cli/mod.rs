@@ -5,7 +5,7 @@
 pub mod args;
 pub mod config;
 pub mod exit;
-mod not_yet;
+mod senseless;
 mod validate;
 mod words;
 
@@ -24,7 +24,7 @@ pub use exit::Exit;
 /// # Errors
 ///
 /// [`Usage::Clap`] for what the parser itself answers: `--help`, `--version`, unknown options and bad values.
-/// [`Usage::Exit`] for options that this version does not have yet or that contradict each other.
+/// [`Usage::Exit`] for options that contradict each other.
 pub fn parse<I>(words: I) -> Result<Command, Usage>
 where
     I: IntoIterator,
@@ -36,7 +36,6 @@ where
     }
     let clap = |e| Usage::Clap(Box::new(e));
     let matches = parser().try_get_matches_from(words).map_err(clap)?;
-    not_yet::refuse(&matches).map_err(Usage::Exit)?;
     let cli = args::Cli::from_arg_matches(&matches).map_err(clap)?;
     validate::command(cli).map_err(Usage::Exit)
 }
@@ -44,7 +43,7 @@ where
 /// The parser: what help, completions and manual pages are made of.
 #[must_use]
 pub fn parser() -> clap::Command {
-    not_yet::hidden(args::Cli::command())
+    senseless::hidden(args::Cli::command())
 }
 
 /// Whether this is `coz-bpf run` and nothing else.

@@ -38,7 +38,7 @@ fn refused(words: &[&str]) -> (i32, String) {
 
 #[test]
 fn the_parser_is_sound() {
-    not_yet::hidden(args::Cli::command()).debug_assert();
+    senseless::hidden(args::Cli::command()).debug_assert();
 }
 
 #[test]
@@ -220,7 +220,9 @@ fn wrong_usage_is_2_and_help_is_0() {
         assert_eq!(refused(fine).0, 0, "{fine:?}");
     }
     let help = refused(&["run", "--help"]).1;
-    assert!(help.contains("--progress") && !help.contains("--runs"), "help shows what there is: {help}");
+    assert!(help.contains("--progress") && help.contains("--runs"), "{help}");
+    let help = refused(&["attach", "--help"]).1;
+    assert!(help.contains("--progress") && !help.contains("--runs"), "help shows what makes sense: {help}");
 }
 
 #[test]
@@ -294,13 +296,18 @@ fn every_command_has_examples_a_manual_page_and_completions() {
 }
 
 #[test]
-fn what_is_not_built_says_so() {
-    let (code, text) = refused(&["run", "--end-to-end", "--runs", "3", "p"]);
-    assert_eq!(code, 2);
-    assert!(text.ends_with("is not in this version yet"), "{text}");
-    assert!(run(&["--end-to-end", "p"]).end_to_end);
+fn whole_runs_are_as_many_as_asked_for() {
+    assert_eq!(run(&["--end-to-end", "p"]).end_to_end, Some(20));
+    assert_eq!(run(&["--end-to-end", "--runs", "3", "p"]).end_to_end, Some(3));
+    assert_eq!(run(&["p"]).end_to_end, None);
+    assert_eq!(refused(&["run", "--end-to-end", "--runs", "0", "p"]).0, 2);
+    assert_eq!(refused(&["run", "--end-to-end", "--max-overhead", "5", "p"]).0, 2);
+}
+
+#[test]
+fn of_two_ways_to_count_a_sample_the_later_holds() {
     assert!(!run(&["p"]).inclusive && run(&["--inclusive", "p"]).inclusive);
-    assert!(!run(&["--inclusive", "--self", "p"]).inclusive, "the later of the two holds");
+    assert!(!run(&["--inclusive", "--self", "p"]).inclusive);
 }
 
 #[test]

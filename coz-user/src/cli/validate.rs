@@ -129,7 +129,7 @@ fn profile(subject: Subject, m: MeasureArgs, overhead: Option<f64>, talk: Talk) 
         max_overhead: m.max_overhead.or(overhead),
         progress: m.progress,
         latency: m.latency,
-        end_to_end: m.end_to_end,
+        end_to_end: m.end_to_end.then_some(m.runs),
         output: m.output,
         live: m.live.map(Option::unwrap_or_default),
         duration: m.duration,

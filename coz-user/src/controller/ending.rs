@@ -161,7 +161,7 @@ impl Session {
 
     /// Where there was no progress point: what could be one.
     fn candidates(&self, samples: &[record::Samples]) -> Option<String> {
-        if !self.ready.points.is_empty() || self.config.end_to_end {
+        if !self.ready.points.is_empty() || self.config.end_to_end.is_some() {
             return None;
         }
         let module = self.ready.main.as_deref()?;

@@ -16,11 +16,13 @@ use super::{
     debts::Debts,
     family::Family,
     health::MachineTime,
+    launcher,
     load::{self, Load},
     progress::Progress,
     quota::Quotas,
     recorder::Recorder,
     rounds::Rounds,
+    series::Runs,
     setup::{self, Ready},
     signals::Signals,
     spaces::Spaces,
@@ -34,8 +36,9 @@ use crate::{
     commands,
     experiment::{
         guard::Guard,
-        machine::{Action, Event, Machine, MachineConfig},
+        machine::{Action, Conductor, Event, Machine, MachineConfig},
         plan::{self, Plan},
+        series::Series,
     },
     kernel::{
         KernelLog,
@@ -43,7 +46,7 @@ use crate::{
         lines::TableSpace,
         load::Detaching,
     },
-    target::{identity::Identity, launch::Change},
+    target::{exit::ExitStatus, identity::Identity, launch::Change},
     view::Beside,
 };
 
@@ -76,7 +79,9 @@ pub(super) struct Session {
     pub(super) ready: Ready,
     pub(super) subject: Subject,
     pub(super) events: AsyncFd<RingBuf<MapData>>,
-    pub(super) machine: Machine,
+    pub(super) machine: Box<dyn Conductor>,
+    /// Those of a series.
+    pub(super) runs: Option<Runs>,
     pub(super) recorder: Recorder<std::fs::File>,
     pub(super) counts: Counts,
     pub(super) space: TableSpace,
@@ -87,7 +92,7 @@ pub(super) struct Session {
     signals: Signals,
     log: Option<KernelLog>,
     progress: Progress,
-    epoch: u32,
+    pub(super) epoch: u32,
     delaying: bool,
     timer: Option<Nanos>,
     finished: bool,
@@ -127,7 +132,6 @@ impl Session {
         let plan = Plan::new(seed, lines, &config.speedups);
         let machine_config = MachineConfig {
             min_visits: config.view.min_visits,
-            end_to_end: config.end_to_end,
             max_overhead: config.max_overhead.map(|part| (part * 1000.0).round() as u32),
             ..MachineConfig::default()
         };
@@ -159,7 +163,7 @@ impl Session {
         let signals = Signals::listen()?;
         let (subject, first) = match beginning {
             Beginning::Launch(suspended) => {
-                let running = suspended.release().map_err(setup::launch_failure)?;
+                let running = suspended.release().map_err(launcher::failure)?;
                 let pid = running.pid();
                 (Subject::Launched(running), Some(pid))
             }
@@ -175,7 +179,11 @@ impl Session {
         let mut recorder = Recorder::new(file, began);
         recorder.startup(&startup(&config, &ready, seed, &machine_config))?;
         let mut session = Self {
-            machine: Machine::new(machine_config, plan, released),
+            machine: match config.end_to_end {
+                Some(runs) => Box::new(Series::new(plan, runs, released)),
+                None => Box::new(Machine::new(machine_config, plan, released)),
+            },
+            runs: config.end_to_end.map(Runs::new),
             config,
             ready,
             subject,
@@ -253,8 +261,8 @@ impl Session {
             let timer = self.timer;
             tokio::select! {
                 biased;
-                change = self.subject.changed() => match change.context("cannot wait for the program")? {
-                    Change::Ended(status) => break End::Program(status),
+                change = self.subject.changed(), if !self.is_between_runs() => match change.context("cannot wait for the program")? {
+                    Change::Ended(status) => self.program_ended(status),
                     Change::Stopped(_) => {
                         if let Subject::Launched(running) = &self.subject {
                             running.mirror_stop().await.context("cannot stop with the program")?;
@@ -307,6 +315,9 @@ impl Session {
     fn interrupted(&mut self, pass_on: Option<i32>) {
         match (&self.subject, pass_on) {
             (Subject::Attached(_), _) => self.ending = Some(End::Interrupted),
+            (Subject::Launched(_), signal) if self.is_between_runs() => {
+                self.interrupted_between_runs(signal.unwrap_or(libc::SIGINT));
+            }
             (Subject::Launched(_), None) => self.tell(Event::Interrupted),
             (Subject::Launched(running), Some(signal)) => drop(running.send(signal)),
         }
@@ -365,6 +376,7 @@ impl Session {
             self.voice.complain(&format!("{error:#}; no more experiments, the program runs on"));
             self.trouble = Some(error);
             self.tell(Event::DurationOver);
+            self.end_between_runs(ExitStatus::Code(0));
         }
     }
 
@@ -390,8 +402,11 @@ impl Session {
             Action::End => self.ready.kernel.end(),
             Action::TakeSnapshot { line } => {
                 let Ready { kernel, attribution, points, .. } = &mut self.ready;
-                return Ok(Some(Event::Snapshot(snapshot(kernel, attribution, points, self.epoch, line)?)));
+                let mut snapshot = snapshot(kernel, attribution, points, self.epoch, line)?;
+                self.clock_of_the_run(&mut snapshot);
+                return Ok(Some(Event::Snapshot(snapshot)));
             }
+            Action::RunAgain => return self.run_again().map(Some),
             Action::ReadLines => {
                 let Ready { kernel, attribution, .. } = &self.ready;
                 return Ok(Some(Event::LinesSeen(self.counts.since_last(kernel, attribution))));
@@ -426,7 +441,10 @@ impl Session {
                 return Ok(self.know(ended.line));
             }
             Action::SetTimer(at) => self.timer = Some(at),
-            Action::Finish => self.finished = true,
+            Action::Finish => {
+                self.finished = true;
+                self.end_between_runs(ExitStatus::Code(0));
+            }
         }
         Ok(None)
     }
@@ -491,6 +509,7 @@ impl Session {
         let visits = self.ready.points.visits(&self.ready.kernel).unwrap_or_default();
         let busiest = visits.iter().map(|point| point.visits).max();
         let mut status = self.progress.status(elapsed, busiest, waiting, self.recorder.kept());
+        status.note = self.run_number().or(status.note);
         status.attached = match &self.subject {
             Subject::Attached(_) => Some(self.ready.program.concat()),
             Subject::Launched(_) => None,

@@ -2,19 +2,20 @@
 
 use std::{
     ffi::OsString,
-    os::{fd::AsFd, unix::fs::MetadataExt},
+    os::unix::fs::{FileTypeExt, MetadataExt},
     path::{Path, PathBuf},
     sync::Arc,
 };
 
 use anyhow::{Context, Result, anyhow};
 use coz_common::units::{LineId, Nanos};
-use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use super::{
     attribution::{Attribution, ResolvedPage},
     fixed,
     guests::{Answer, Guests},
+    launcher::Launcher,
     members::Members,
     output::Output,
     points::Points,
@@ -36,11 +37,9 @@ use crate::{
     symbols::{Granularity, Module, Scope},
     target::{
         binary::{Kind, Program},
-        identity::{self, Identity, Variables},
-        launch::{Inherit, LaunchSpec, Suspended, free_descriptor},
+        identity::{Identity, Variables},
         process::{self, CodeMapping},
         registration::Listener,
-        shim,
     },
 };
 
@@ -75,6 +74,8 @@ pub struct Ready {
     pub points: Points,
     /// How the profiled set begins.
     pub beginning: Option<Beginning>,
+    /// What starts the program, if it is ours to start.
+    pub launcher: Option<Launcher>,
     /// What is profiled, in words: the program and its arguments.
     pub program: Vec<String>,
     /// Programs that have the shim.
@@ -223,14 +224,20 @@ pub fn prepare(config: &RunConfig, voice: &Voice) -> Result<Ready> {
     });
 
     let (news, registrations) = unbounded_channel();
-    let (mut door, mut guests) = (None, None);
+    let (mut door, mut guests, mut launcher) = (None, None, None);
     let (_, mut answers) = unbounded_channel();
     // Where nothing is predicted nothing is delayed, and nobody is entered.
     let delays = !config.speedups.is_empty();
     let beginning = match found {
         Found::Program { typed, arguments, program, environment } => {
-            let start = Start { typed, arguments, program, environment };
-            let suspended = start.suspended(&kernel, &identity, news, &mut door)?;
+            let what = (typed, arguments, &program);
+            let (start, at) = Launcher::new(what, environment, identity, &kernel, SIGNAL, news)?;
+            door = at;
+            let suspended = start.suspended()?;
+            if config.end_to_end.is_some_and(|runs| runs > 1) && !start.can_read_again() {
+                notices.extend(read_once());
+            }
+            launcher = Some(start);
             kernel.follow(suspended.pid() as u32);
             // Programs that load nothing: this one, or one that it executes.
             if delays {
@@ -271,6 +278,7 @@ pub fn prepare(config: &RunConfig, voice: &Voice) -> Result<Ready> {
         resolved,
         points,
         beginning: Some(beginning),
+        launcher,
         program,
         registrations,
         door,
@@ -283,62 +291,10 @@ pub fn prepare(config: &RunConfig, voice: &Voice) -> Result<Ready> {
     })
 }
 
-/// A program that is to be started.
-struct Start<'a> {
-    typed: &'a OsString,
-    arguments: &'a [OsString],
-    program: Program,
-    environment: Variables,
-}
-
-impl Start<'_> {
-    /// Starts it suspended; where it can have the shim, `door` is where it gets it.
-    fn suspended(
-        self,
-        kernel: &Kernel,
-        identity: &Identity,
-        news: UnboundedSender<Registered>,
-        door: &mut Option<(Listener, Door)>,
-    ) -> Result<Suspended> {
-        let Self { typed, arguments, program, mut environment } = self;
-        let memfd = shim::memfd().context("cannot make the shim's file (memfd_create)")?;
-        let number = free_descriptor().context("no free file descriptor for the shim")?;
-        if program.can_preload.is_ok() {
-            let (listener, name) = Listener::bind().context("cannot open the registration socket")?;
-            let theirs =
-                environment.iter().find(|(name, _)| name == "LD_PRELOAD").map(|(_, value)| value.clone());
-            for (name, value) in
-                shim::variables(number, &name, theirs.as_deref().filter(|value| !value.is_empty()))
-            {
-                let name = name.to_string_lossy();
-                identity::set(&mut environment, &name, &value);
-            }
-            let maps = kernel.shared_maps()?.map(Arc::new);
-            let shim = Arc::new(memfd.try_clone().context("cannot copy the shim's descriptor")?);
-            *door = Some((listener, Door { maps, shim, signal: SIGNAL, uid: identity.uid, news }));
-        }
-        let (file, argv) = program.command(typed, arguments);
-        identity::name_started(&mut environment, &program.path);
-        let inherit = door.is_some().then(|| Inherit { descriptor: memfd.as_fd(), number });
-        Suspended::spawn(&LaunchSpec { file, argv, environment, identity, inherit }).map_err(launch_failure)
-    }
-}
-
 /// The price of a visit, where there are probes: the dearer where they are of both kinds.
 fn visit_cost(kernel: &mut Kernel, asked: &Asked) -> Nanos {
     let (any, at_return) = asked.probes();
     if any { kernel.visit_cost(at_return) } else { Nanos(0) }
-}
-
-/// A launch error with the exit code that says so.
-pub fn launch_failure(error: crate::target::launch::LaunchError) -> anyhow::Error {
-    let text = error.to_string();
-    match error.exit_code() {
-        127 => Exit::not_found(text),
-        126 => Exit::not_executable(text),
-        _ => Exit::failure(text),
-    }
-    .into()
 }
 
 fn pid_max() -> Result<u32> {
@@ -368,6 +324,14 @@ fn script(program: &Program) -> Option<String> {
         program.path.display(),
         image.display(),
     ))
+}
+
+/// What is said of a series of runs whose input is gone after the first.
+fn read_once() -> Option<String> {
+    let kind = std::fs::metadata("/dev/stdin").ok()?.file_type();
+    (kind.is_fifo() || kind.is_socket()).then(|| {
+        "the standard input is a pipe: what the first run reads of it, later ones do not find. Use a file (< FILE)".into()
+    })
 }
 
 /// Finds what `--fixed-line` or `--fixed-function` means.

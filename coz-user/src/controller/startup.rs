@@ -38,7 +38,7 @@ pub(super) fn startup(config: &RunConfig, ready: &Ready, seed: u64, machine: &Ma
         points: ready.points.specs().collect(),
         min_speedups: config.view.min_speedups as u32,
         fixed: config.view.all || config.fixed.is_some(),
-        end_to_end: config.end_to_end,
+        end_to_end: config.end_to_end.is_some(),
         until: config.until,
     }
 }

@@ -12,7 +12,7 @@ use std::{
 use anyhow::{Context, Result};
 use aya::util::online_cpus;
 
-use super::setup::{find_program, launch_failure};
+use super::{launcher::failure, setup::find_program};
 use crate::{
     cli::WatchConfig,
     kernel::{
@@ -74,8 +74,8 @@ async fn watch(config: &WatchConfig) -> Result<String> {
     identity::name_started(&mut environment, &program.path);
     let suspended =
         Suspended::spawn(&LaunchSpec { file, argv, environment, identity: &identity, inherit: None })
-            .map_err(launch_failure)?;
-    let mut running = suspended.release().map_err(launch_failure)?;
+            .map_err(failure)?;
+    let mut running = suspended.release().map_err(failure)?;
     let seconds = Duration::from_nanos(config.duration.0);
     let watching = Watching { file: module.path().to_owned(), began: Instant::now(), seconds };
     let seen = watching.look(&running, &spots).await;

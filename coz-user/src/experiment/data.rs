@@ -101,6 +101,15 @@ impl Snapshot {
             .collect()
     }
 
+    /// Samples and CPU time of the selected line since `earlier`, which was asked for the same one.
+    #[must_use]
+    pub fn selected_since(&self, earlier: &Self) -> LineCount {
+        LineCount {
+            samples: self.selected.samples.saturating_sub(earlier.selected.samples),
+            weight_ns: self.selected.weight_ns.saturating_sub(earlier.selected.weight_ns),
+        }
+    }
+
     /// What each latency point has counted since `earlier`.
     #[must_use]
     pub fn latencies_since(&self, earlier: &Self) -> Vec<LatencySeen> {

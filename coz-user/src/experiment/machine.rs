@@ -15,13 +15,13 @@
 
 use std::mem;
 
-use coz_common::abi::LineCount;
 use coz_common::units::{LineId, Nanos, Speedup};
 
 use super::budget::Budget;
 use super::data::{Experiment, PointId, PointVisits, Snapshot, Why};
 use super::plan::{Choice, Plan};
-pub use super::protocol::{Action, Begin, Event, LEASE, MachineConfig, POLL, RENEW};
+use super::protocol::after;
+pub use super::protocol::{Action, Begin, Conductor, Event, LEASE, MachineConfig, POLL, RENEW};
 
 /// An experiment under way.
 #[derive(Clone, Copy, Debug)]
@@ -111,44 +111,10 @@ impl Machine {
         self.length
     }
 
-    /// For how long experiments were put off to stay within the budget (`--max-overhead`), all in all.
-    #[must_use]
-    pub fn held_back(&self) -> Nanos {
-        self.held_back
-    }
-
-    /// Takes an event in, says what to do. `now`: `CLOCK_MONOTONIC`.
-    pub fn on(&mut self, event: Event, now: Nanos) -> Vec<Action> {
-        match event {
-            Event::TableReady => self.table_ready = true,
-            Event::PointsKnown => self.points_known = true,
-            Event::FixedLine(line) => self.plan.fix(line),
-            Event::LinesSeen(samples) => {
-                self.plan.observe(&samples, now);
-                // Nothing seen: the timer is set already, and asking again at once would never end.
-                return if self.plan.can_choose() { self.try_begin(now) } else { Vec::new() };
-            }
-            Event::Standings(standings) => {
-                self.plan.learn(standings);
-                return Vec::new();
-            }
-            Event::Load(load) => {
-                self.budget.load(load, now);
-                return Vec::new();
-            }
-            Event::Snapshot(snapshot) => return self.on_snapshot(snapshot, now),
-            Event::Tick => return self.on_tick(now),
-            Event::DurationOver | Event::Enough => return self.on_stop(Stop::Duration, now),
-            Event::Interrupted => return self.on_stop(Stop::Interrupted, now),
-            Event::TargetExited => return self.on_stop(Stop::Exited, now),
-        }
-        self.try_begin(now)
-    }
-
     /// Begins an experiment if all that it takes is there.
     fn try_begin(&mut self, now: Nanos) -> Vec<Action> {
         let State::Waiting { not_before } = self.state else { return Vec::new() };
-        if !self.table_ready || !(self.points_known || self.config.end_to_end) {
+        if !self.table_ready || !self.points_known {
             return Vec::new();
         }
         if now < not_before {
@@ -162,7 +128,7 @@ impl Machine {
             };
         };
         self.epoch += 1;
-        let planned = if self.config.end_to_end { Nanos(u64::MAX) } else { self.length };
+        let planned = self.length;
         self.state = State::Opening { current: Current { choice, epoch: self.epoch, planned }, ended: None };
         vec![
             Action::Begin(Begin {
@@ -190,9 +156,7 @@ impl Machine {
 
     fn on_stop(&mut self, stop: Stop, now: Nanos) -> Vec<Action> {
         self.stop = self.stop.max(Some(stop));
-        // A run that is one experiment is complete when the program has ended by itself.
         let cut = match stop {
-            Stop::Exited if self.config.end_to_end => None,
             Stop::Exited => Some(Why::Truncated),
             Stop::Duration | Stop::Interrupted => Some(Why::Interrupted),
         };
@@ -235,10 +199,7 @@ impl Machine {
             State::Closing { current, first, cut } => self.record(current, &first, &snapshot, cut, now),
             State::Summing => {
                 let cut = (self.stop != Some(Stop::Exited)).then_some(Why::Interrupted);
-                vec![
-                    Action::Record(Box::new(judged(whole_run(None, self.start, &snapshot), cut))),
-                    Action::Finish,
-                ]
+                vec![Action::Record(Box::new(judged(whole_run(self.start, &snapshot), cut))), Action::Finish]
             }
             other => {
                 self.state = other;
@@ -257,17 +218,12 @@ impl Machine {
         cut: Cut,
         now: Nanos,
     ) -> Vec<Action> {
-        let experiment = if self.config.end_to_end {
-            judged(whole_run(Some(current), self.start, last), cut)
-        } else {
-            let experiment = judged(window(current, first, last), cut);
-            self.plan.ended(experiment.selected.samples);
-            self.budget.spend(experiment.delay, now);
-            if cut.is_none() && experiment.most_visits() < self.config.min_visits {
-                self.length = Nanos(self.length.0.saturating_mul(2)).min(self.config.max_length);
-            }
-            experiment
-        };
+        let experiment = judged(window(current, first, last), cut);
+        self.plan.ended(experiment.selected.samples);
+        self.budget.spend(experiment.delay, now);
+        if cut.is_none() && experiment.most_visits() < self.config.min_visits {
+            self.length = Nanos(self.length.0.saturating_mul(2)).min(self.config.max_length);
+        }
         let mut actions = vec![Action::Record(Box::new(experiment))];
         actions.extend(self.conclude(now));
         actions
@@ -289,7 +245,7 @@ impl Machine {
                 Vec::new()
             }
             Some(Stop::Exited | Stop::Interrupted) => {
-                if self.epoch == 0 && (self.config.end_to_end || !self.points_known) {
+                if self.epoch == 0 && !self.points_known {
                     self.state = State::Summing;
                     vec![Action::TakeSnapshot { line: LineId::NONE }]
                 } else {
@@ -301,9 +257,39 @@ impl Machine {
     }
 }
 
-/// `a + b`, at most the end of time.
-fn after(a: Nanos, b: Nanos) -> Nanos {
-    Nanos(a.0.saturating_add(b.0))
+impl Conductor for Machine {
+    fn on(&mut self, event: Event, now: Nanos) -> Vec<Action> {
+        match event {
+            Event::TableReady => self.table_ready = true,
+            Event::PointsKnown => self.points_known = true,
+            Event::FixedLine(line) => self.plan.fix(line),
+            Event::LinesSeen(samples) => {
+                self.plan.observe(&samples, now);
+                // Nothing seen: the timer is set already, and asking again at once would never end.
+                return if self.plan.can_choose() { self.try_begin(now) } else { Vec::new() };
+            }
+            Event::Standings(standings) => {
+                self.plan.learn(standings);
+                return Vec::new();
+            }
+            Event::Load(load) => {
+                self.budget.load(load, now);
+                return Vec::new();
+            }
+            Event::Snapshot(snapshot) => return self.on_snapshot(snapshot, now),
+            Event::Tick => return self.on_tick(now),
+            Event::DurationOver | Event::Enough => return self.on_stop(Stop::Duration, now),
+            Event::Interrupted => return self.on_stop(Stop::Interrupted, now),
+            Event::TargetExited => return self.on_stop(Stop::Exited, now),
+            // Of a series of runs.
+            Event::RunEnded | Event::Released => return Vec::new(),
+        }
+        self.try_begin(now)
+    }
+
+    fn held_back(&self) -> Nanos {
+        self.held_back
+    }
 }
 
 /// The experiment between two snapshots.
@@ -321,28 +307,25 @@ fn window(current: Current, first: &Snapshot, last: &Snapshot) -> Experiment {
         unpaid: last.unpaid,
         points: last.visits_since(first),
         latencies: last.latencies_since(first),
-        selected: LineCount {
-            samples: last.selected.samples.saturating_sub(first.selected.samples),
-            weight_ns: last.selected.weight_ns.saturating_sub(first.selected.weight_ns),
-        },
+        selected: last.selected_since(first),
         set: last.set.since(&first.set),
         invalid: None,
     }
 }
 
-/// The run as one experiment, or as one baseline if there was none; `last` was taken at its end.
-fn whole_run(current: Option<Current>, start: Nanos, last: &Snapshot) -> Experiment {
+/// The run as one baseline, where there was no experiment; `last` was taken at its end.
+fn whole_run(start: Nanos, last: &Snapshot) -> Experiment {
     let visits = last.points.iter().copied().chain([PointVisits { point: PointId::WHOLE_RUN, visits: 1 }]);
     Experiment {
-        epoch: current.map_or(0, |c| c.epoch),
-        round: current.map_or(0, |c| c.choice.round),
-        line: current.map_or(LineId::NONE, |c| c.choice.line),
-        speedup: current.map_or(Speedup::BASELINE, |c| c.choice.speedup),
+        epoch: 0,
+        round: 0,
+        line: LineId::NONE,
+        speedup: Speedup::BASELINE,
         planned: Nanos(0),
         begin: start,
         end: last.at,
-        delay: current.map_or(Nanos(0), |_| last.required),
-        absorbed: current.map_or(Nanos(0), |_| last.absorbed),
+        delay: Nanos(0),
+        absorbed: Nanos(0),
         unpaid: last.unpaid,
         points: visits.collect(),
         latencies: last.latencies_since(&Snapshot::default()),

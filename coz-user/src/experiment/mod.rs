@@ -1,4 +1,5 @@
-//! Experiments: which one comes next ([`plan`]), when it begins and ends ([`machine`], which speaks [`protocol`]),
+//! Experiments: which one comes next ([`plan`]), when it begins and ends ([`machine`], or [`series`] where whole runs are the
+//! experiments; both speak [`protocol`]),
 //! what it says ([`data`]), which lines need more of them and when there are enough ([`spend`]).
 //!
 //! Everything here is pure: no clock, no map, no file. The controller turns [`machine::Action`]s into effects
@@ -12,4 +13,5 @@ pub mod machine;
 pub mod plan;
 pub mod protocol;
 pub mod record;
+pub mod series;
 pub mod spend;

@@ -86,6 +86,8 @@ pub struct Plan {
     line_rng: ChaCha8Rng,
     level_rng: ChaCha8Rng,
     lines: Lines,
+    /// No line is drawn at random as long as there is one that is wanted more.
+    by_need: bool,
     fixed: Option<LineId>,
     levels: Vec<Speedup>,
     recent: BTreeMap<LineId, f64>,
@@ -117,6 +119,7 @@ impl Plan {
             line_rng: stream(0),
             level_rng: stream(1),
             lines,
+            by_need: false,
             fixed: None,
             levels,
             recent: BTreeMap::new(),
@@ -129,6 +132,13 @@ impl Plan {
             pairs: HashMap::new(),
             standings: BTreeMap::new(),
         }
+    }
+
+    /// The same where experiments are so few that none is left to chance: the hottest line that was not tried yet comes first, then
+    /// the one whose answer is the most open.
+    #[must_use]
+    pub fn by_need(self) -> Self {
+        Self { by_need: true, ..self }
     }
 
     /// From now on, a planner for [`Lines::Fixed`] chooses this line.
@@ -212,7 +222,8 @@ impl Plan {
 
     /// The line of the next round.
     fn next_line(&mut self) -> Option<LineId> {
-        let forced = self.standings.is_empty() || self.line_rng.random_range(0..FORCED) == 0;
+        let forced =
+            !self.by_need && (self.standings.is_empty() || self.line_rng.random_range(0..FORCED) == 0);
         let hot = self.hot();
         let open = hot.iter().any(|&(line, _)| self.standings.get(&line).is_none_or(|s| s.is_open));
         if !forced && let Some(line) = spend::widest(&hot, &self.standings) {

@@ -1,5 +1,7 @@
 //! What the experiment's state machine and the controller say to each other, and the machine's settings.
 
+use std::fmt;
+
 use coz_common::units::{LineId, Nanos, Speedup};
 
 use super::{
@@ -29,8 +31,6 @@ pub struct MachineConfig {
     pub cool_off: Nanos,
     /// An experiment in which no point had so many visits doubles the length of the later ones.
     pub min_visits: u64,
-    /// One experiment lasts as long as the run (`--end-to-end`).
-    pub end_to_end: bool,
     /// Part of the time that delays and our own load may take, thousandths (`--max-overhead`); `None`: any.
     pub max_overhead: Option<u32>,
 }
@@ -42,13 +42,23 @@ impl Default for MachineConfig {
             max_length: Nanos(10_000_000_000),
             cool_off: Nanos(10_000_000),
             min_visits: 5,
-            end_to_end: false,
             max_overhead: None,
         }
     }
 }
 
-/// What the controller tells the machine.
+/// What decides about experiments: the machine within a run ([`super::machine`]), or over many ([`super::series`]).
+pub trait Conductor: fmt::Debug {
+    /// Takes an event in, says what to do. `now`: `CLOCK_MONOTONIC`.
+    fn on(&mut self, event: Event, now: Nanos) -> Vec<Action>;
+
+    /// For how long experiments were put off to stay within the budget (`--max-overhead`), all in all.
+    fn held_back(&self) -> Nanos {
+        Nanos(0)
+    }
+}
+
+/// What the controller tells it.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Event {
     /// The line table has some lines: experiments make sense from now on.
@@ -73,11 +83,15 @@ pub enum Event {
     DurationOver,
     /// Ctrl-C: no more experiments, and we are done.
     Interrupted,
-    /// No process of the profiled set is left.
+    /// A run of a series has ended, and well: another one may follow.
+    RunEnded,
+    /// Answer to [`Action::RunAgain`]: the program runs.
+    Released,
+    /// No process of the profiled set is left, and none will come.
     TargetExited,
 }
 
-/// What the machine asks of the controller, to be done in the order given.
+/// What is asked of the controller, to be done in the order given.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Action {
     /// Start an experiment: fill the control page, epoch last.
@@ -98,6 +112,8 @@ pub enum Action {
     ReadLines,
     /// An experiment is over: write it down, whether it counts or not.
     Record(Box<Experiment>),
+    /// Start the program again, answer with [`Event::Released`].
+    RunAgain,
     /// Send [`Event::Tick`] at this time, which lies ahead. Replaces any timer set before.
     SetTimer(Nanos),
     /// The machine is done and will ask for nothing more: detach, write the end of the profile.
@@ -117,4 +133,9 @@ pub struct Begin {
     pub length: Nanos,
     /// Nobody pays after this time, unless it is extended.
     pub deadline: Nanos,
+}
+
+/// `a + b`, at most the end of time.
+pub(super) fn after(a: Nanos, b: Nanos) -> Nanos {
+    Nanos(a.0.saturating_add(b.0))
 }

@@ -12,7 +12,7 @@ use coz_common::{
         ABI_VERSION, COMM_LEN, Control, CounterSlot, LineCount, MAX_POINTS, STAT_COUNT, STATE_IDLE,
         STATE_RUNNING, Stat,
     },
-    clock::TaggedDelay,
+    clock::{self, TaggedDelay},
     units::{LineId, Nanos, Speedup},
 };
 
@@ -193,6 +193,21 @@ impl Kernel {
             Some((standing_of(&slot, paid, required, now.0), u64::from(slot.visits)))
         });
         Standing::of(threads, required)
+    }
+
+    /// What the first thread of a process has absorbed in this experiment, also one that has ended: its slot is free then, but keeps
+    /// what stood in it until another thread takes it. `None` where one has.
+    #[must_use]
+    pub fn absorbed_by(&self, process: u32, epoch: u32) -> Option<Nanos> {
+        (0..self.slots.len()).find_map(|index| {
+            let slot = self.slots.get(index)?;
+            // SAFETY: within the mapping and aligned; numbers only.
+            let (tid, of) = unsafe {
+                ((&raw const (*slot).tid).read_volatile(), (&raw const (*slot).epoch).read_volatile())
+            };
+            let slot = if tid == process && of == epoch { self.slots.read(index) } else { None }?;
+            Some(Nanos(clock::absorbed(&slot)))
+        })
     }
 
     /// Samples of a line so far.

@@ -147,6 +147,7 @@ const ROOT_TESTS: &[&str] = &[
     "diff",
     "attach",
     "inject",
+    "whole_runs",
 ];
 
 #[cfg(test)]

@@ -205,18 +205,6 @@ fn a_point_that_appears_while_it_runs_starts_the_experiments() {
 }
 
 #[test]
-fn end_to_end_is_one_experiment_from_start_to_exit() {
-    let mut m = running(MachineConfig { end_to_end: true, ..MachineConfig::default() });
-    assert!(matches!(m.on(Event::Tick, ms(60_000))[..], [Action::Extend { .. }, Action::SetTimer(_)]));
-    assert_eq!(m.on(Event::TargetExited, ms(90_000))[0], Action::End);
-    let actions = m.on(snapshot(ms(90_000), 40, ms(20_000)), ms(90_000));
-    let e = recorded(&actions);
-    assert_eq!((e.begin, e.effective(), e.invalid), (ms(0), 70_000_000_000, None));
-    assert_eq!(e.points[1], PointVisits { point: PointId::WHOLE_RUN, visits: 1 });
-    assert_eq!(actions.last(), Some(&Action::Finish));
-}
-
-#[test]
 fn the_line_that_is_fixed_needs_no_samples() {
     let mut m = Machine::new(MachineConfig::default(), Plan::new(1, Lines::Fixed, &[Speedup::FULL]), ms(0));
     m.on(Event::PointsKnown, ms(0));
@@ -243,9 +231,8 @@ proptest! {
     #[test]
     fn any_order_of_events_keeps_the_rules(
         events in proptest::collection::vec((any_event(), 0..400u64), 0..200),
-        end_to_end in any::<bool>(),
     ) {
-        let mut m = machine(MachineConfig { end_to_end, ..MachineConfig::default() });
+        let mut m = machine(MachineConfig::default());
         let (mut now, mut begun, mut open, mut unrecorded, mut finished) = (ms(0), 0, false, 0, false);
         let end = [(Event::TargetExited, 1), (snapshot(ms(1), 9, Nanos(0)), 1), (snapshot(ms(2), 9, Nanos(0)), 1)];
         for (event, dt) in events.into_iter().chain(end) {
@@ -271,6 +258,7 @@ proptest! {
                     Action::Extend { deadline } => prop_assert!(open && deadline > now),
                     Action::Finish => finished = true,
                     Action::TakeSnapshot { .. } | Action::ReadLines => {}
+                    Action::RunAgain => prop_assert!(false, "one run is all there is"),
                 }
                 prop_assert!(unrecorded >= 0);
             }

@@ -247,3 +247,15 @@ fn where_all_lines_are_cold_none_is_shut_out() {
     plan.observe(&cold, seconds(1));
     assert_eq!(choices(&mut plan, 6_000).len(), 6_000);
 }
+
+#[test]
+fn where_experiments_are_few_the_hottest_line_comes_first_and_then_the_next() {
+    for seed in 0..20 {
+        let mut plan = Plan::new(seed, Lines::Sampled, &all_levels()).by_need();
+        plan.observe(&[(A, 40), (B, 60)], seconds(1));
+        let first = choices(&mut plan, 2 * FIRST_PAIRS);
+        assert!(first.iter().all(|choice| choice.line == B), "seed {seed}: {first:?}");
+        plan.learn([(B, known(true, false))]);
+        assert_eq!(plan.choose().map(|choice| choice.line), Some(A), "seed {seed}");
+    }
+}

@@ -1,11 +1,11 @@
 //! Where the profile goes: a new file, the old one moved aside.
 
 use anyhow::{Context, Result, bail};
-use nix::fcntl::{AT_FDCWD, RenameFlags, renameat2};
 use std::{
-    ffi::OsString,
+    ffi::{CString, OsString},
     fs::{self, File, OpenOptions},
     io::ErrorKind,
+    os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
 };
 
@@ -84,12 +84,20 @@ fn move_aside(path: &Path) -> Result<PathBuf> {
 /// # Errors
 /// When there is something of the new name, or the file system refuses.
 pub fn rename_unless_there(from: &Path, to: &Path) -> std::io::Result<()> {
-    match renameat2(AT_FDCWD, from, AT_FDCWD, to, RenameFlags::RENAME_NOREPLACE) {
-        Err(nix::Error::EINVAL | nix::Error::ENOSYS) => match fs::symlink_metadata(to) {
+    let (old, new) = (CString::new(from.as_os_str().as_bytes())?, CString::new(to.as_os_str().as_bytes())?);
+    let (here, flags) = (libc::AT_FDCWD, libc::RENAME_NOREPLACE);
+    // Not every libc has a function for it. SAFETY: two strings that end with a NUL and live through the call.
+    let result = unsafe { libc::syscall(libc::SYS_renameat2, here, old.as_ptr(), here, new.as_ptr(), flags) };
+    if result == 0 {
+        return Ok(());
+    }
+    let error = std::io::Error::last_os_error();
+    match error.raw_os_error() {
+        Some(libc::EINVAL | libc::ENOSYS) => match fs::symlink_metadata(to) {
             Ok(_) => Err(ErrorKind::AlreadyExists.into()),
             Err(_) => fs::rename(from, to),
         },
-        other => other.map_err(Into::into),
+        _ => Err(error),
     }
 }
 

@@ -9,10 +9,16 @@ use std::{
 
 pub use libc::user_regs_struct as Registers;
 
+/// What libc takes the number of a request as.
+#[cfg(target_env = "gnu")]
+type Request = libc::c_uint;
+#[cfg(not(target_env = "gnu"))]
+type Request = libc::c_int;
+
 /// Not in libc: `include/uapi/linux/ptrace.h`.
-const GET_SIGMASK: libc::c_uint = 0x420a;
-const SET_SIGMASK: libc::c_uint = 0x420b;
-const GET_RSEQ: libc::c_uint = 0x420f;
+const GET_SIGMASK: Request = 0x420a;
+const SET_SIGMASK: Request = 0x420b;
+const GET_RSEQ: Request = 0x420f;
 /// How long a stop is waited for without sleeping.
 const SPIN: Duration = Duration::from_micros(300);
 
@@ -45,7 +51,7 @@ pub struct RseqConfiguration {
     pub pad: u32,
 }
 
-fn request(number: libc::c_uint, tid: i32, address: usize, data: usize) -> io::Result<()> {
+fn request(number: Request, tid: i32, address: usize, data: usize) -> io::Result<()> {
     // SAFETY: callers pass what the request takes: a number, or memory that lives through the call.
     let result = unsafe { libc::ptrace(number, tid, address, data) };
     if result == -1 { Err(io::Error::last_os_error()) } else { Ok(()) }

@@ -9,6 +9,8 @@ use std::collections::BTreeMap;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
+use coz_common::abi::LineCount;
+
 use super::*;
 
 /// A line, its share in the time of its thread, and the thread.
@@ -132,6 +134,7 @@ impl Target {
                         Action::Record(e) => records.push(*e),
                         Action::SetTimer(at) => timer = Some(at.0 as f64),
                         Action::Extend { .. } => {}
+                        Action::RunAgain => panic!("there is one run"),
                         Action::Finish => return records,
                     }
                 }
