@@ -16,7 +16,7 @@ use coz_user::report;
 use coz_user::symbols::{
     Granularity, JitMap, Lines, Mapping, Module, Scope, UnwindTable, demangle, short_name,
 };
-use coz_user::target::process;
+use coz_user::target::{process, seccomp};
 
 /// A target.
 pub struct Target {
@@ -36,6 +36,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "names", run: names },
     Target { name: "profile", run: profile },
     Target { name: "quota", run: quota_files },
+    Target { name: "seccomp", run: filters },
 ];
 
 /// A file in memory, and the path that it is opened by.
@@ -142,4 +143,11 @@ pub fn quota_files(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     let _ = quota::Counts::parse(&text).since(&quota::Counts::default());
     let _ = quota::files(&text).len();
+}
+
+/// A process's seccomp filter.
+pub fn filters(data: &[u8]) {
+    let filter: seccomp::Filter =
+        data.as_chunks().0.iter().map(|bytes| seccomp::Instruction::of(*bytes)).collect();
+    let _ = seccomp::forbidden(&[filter], seccomp::ENTER.iter().chain(seccomp::PAY));
 }

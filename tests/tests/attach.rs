@@ -3,7 +3,7 @@
 use std::fs;
 use std::io;
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -26,34 +26,61 @@ fn attach(place: &Place, options: &[&str]) -> Command {
 /// A bundled program that runs for so many seconds, in a place of its own.
 struct Target {
     running: Running,
-    _place: Place,
+    pid: i32,
+    place: Place,
 }
 
 impl Target {
     fn start(name: &str, seconds: &str) -> Self {
         let place = Place::new();
         let running = place.start(place.plain(program(name), ["--seconds", seconds]));
-        let target = Self { running, _place: place };
+        let target = Self { pid: running.pid(), running, place };
         // Its first half second it spends on measuring the machine's speed.
         wait_until("the program works", || (target.cpu_ticks() > 15).then_some(()));
         target
     }
 
+    /// The same in a user, a pid and a mount namespace of its own, behind the filter of containers, from a file that only it can name.
+    fn contained(name: &str) -> Self {
+        let place = Place::new();
+        let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let behind = place.path().join("behind");
+        let compiled = Command::new("cc").arg("-o").args([&behind, &root.join("enter/behind.c")]).status();
+        assert!(compiled.expect("a compiler").success());
+        let (filter, file) = (root.join("../fuzz/corpus/seccomp/docker"), program(name));
+        let script = format!(
+            "mount -t tmpfs none tmp && cp {} tmp/contained && exec ./behind {} tmp/contained --seconds {LONG}",
+            file.display(),
+            filter.display()
+        );
+        let running = place
+            .start(place.plain("unshare", ["-Urpmf", "--mount-proc", "--kill-child", "sh", "-c", &script]));
+        let pid = wait_until("it has begun", || {
+            let pid = *children(running.pid()).first()?;
+            fs::read_link(format!("/proc/{pid}/exe"))
+                .is_ok_and(|exe| exe.ends_with("contained"))
+                .then_some(pid)
+        });
+        assert!(!place.path().join("tmp/contained").exists(), "it is in a file system of its own");
+        let target = Self { running, pid, place };
+        wait_until("the program works", || (target.cpu_ticks() > 15).then_some(()));
+        target
+    }
+
     fn pid(&self) -> String {
-        self.running.pid().to_string()
+        self.pid.to_string()
     }
 
     /// CPU time of it so far, in hundredths of a second.
     fn cpu_ticks(&self) -> u64 {
-        let stat = fs::read_to_string(format!("/proc/{}/stat", self.running.pid())).unwrap_or_default();
+        let stat = fs::read_to_string(format!("/proc/{}/stat", self.pid)).unwrap_or_default();
         let words: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split_ascii_whitespace().collect();
         words.get(11).and_then(|word| word.parse().ok()).unwrap_or(0)
     }
 
     /// Mappings and handlers, which must be afterwards what they were before.
     fn inside(&self) -> (Vec<String>, String) {
-        let read =
-            |file: &str| fs::read_to_string(format!("/proc/{}/{file}", self.running.pid())).expect("it runs");
+        let read = |file: &str| fs::read_to_string(format!("/proc/{}/{file}", self.pid)).expect("it runs");
         // The kernel's own page for instructions that carry a probe stays.
         let maps = read("maps");
         let maps = maps.lines().filter(|line| !line.ends_with("[uprobes]")).map(str::to_owned).collect();
@@ -63,10 +90,14 @@ impl Target {
     }
 
     /// It runs on until it is told to end.
-    fn end(self) {
-        self.running.signal(libc::SIGTERM);
-        let mut running = self.running;
-        assert_eq!(running.wait().code(), 128 + libc::SIGTERM);
+    fn end(mut self) {
+        // The first process of a namespace ignores what it has no handler for.
+        let signal = if self.pid == self.running.pid() { libc::SIGTERM } else { libc::SIGKILL };
+        // SAFETY: a number; it runs, or is a child of ours that was not waited for.
+        assert_eq!(unsafe { libc::kill(self.pid, signal) }, 0);
+        let ended = self.running.wait();
+        assert!(ended.code() == 128 + signal || self.pid != self.running.pid(), "{ended:?}");
+        self.place.assert_nothing_left();
     }
 
     /// It runs to its end as if nothing had been.
@@ -102,10 +133,10 @@ fn marked(name: &str) -> String {
 }
 
 /// Half of this program's line is worth so many percent, whatever else this machine does: one of some attempts shows it.
-fn half_of_the_line(name: &str, truth: f64) {
+fn half_of_the_line(name: &str, start: impl Fn() -> Target, truth: f64) {
     let line = marked(name);
     let attempt = || {
-        let (place, target) = (Place::new(), Target::start(name, LONG));
+        let (place, target) = (Place::new(), start());
         let before = target.inside();
         let options = ["-p", &target.pid(), "-P", "progress", "-d", "11", "--max-overhead", "100"];
         let options = [&options[..], &["--fixed-line", &line, "--speedups", "50"]].concat();
@@ -127,12 +158,17 @@ fn half_of_the_line(name: &str, truth: f64) {
 
 #[test]
 fn one_thread_that_runs_already() {
-    half_of_the_line("single", 25.0);
+    half_of_the_line("single", || Target::start("single", LONG), 25.0);
 }
 
 #[test]
 fn two_threads_that_run_already() {
-    half_of_the_line("pipeline_condvar", 37.0);
+    half_of_the_line("pipeline_condvar", || Target::start("pipeline_condvar", LONG), 37.0);
+}
+
+#[test]
+fn two_threads_in_a_container() {
+    half_of_the_line("pipeline_condvar", || Target::contained("pipeline_condvar"), 37.0);
 }
 
 #[test]

@@ -295,7 +295,8 @@ fn who_is_not_to_be_entered_is_refused_with_words_and_unharmed() {
     let files = Files::default();
     let refused = |pid| inject::enter(pid, &files.maps(), SIGNAL).expect_err("it is refused");
     for (how, words) in [
-        ("seccomp", "filtered (seccomp)"),
+        ("apart", "does not allow clock_nanosleep"),
+        ("strict", "none but four"),
         ("handler", "uses signal 62"),
         ("descriptors", "no room for"),
         ("memory", "no room for"),
@@ -331,6 +332,128 @@ fn who_is_not_to_be_entered_is_refused_with_words_and_unharmed() {
     gone.finish();
     assert!(matches!(refused(pid), Refused::Gone));
     assert!(matches!(refused(2), Refused::KernelThread), "kthreadd");
+}
+
+/// A filter that does this with calls of this number, and lets all others pass.
+fn filter(call: i64, action: u32) -> Vec<u8> {
+    let steps = [(0x20u16, 0u8, 0u32), (0x15, 1, call as u32), (6, 0, action), (6, 0, ALLOW)];
+    let bytes =
+        |(code, jf, k): (u16, u8, u32)| [&code.to_ne_bytes()[..], &[0, jf], &k.to_ne_bytes()].concat();
+    steps.into_iter().flat_map(bytes).collect()
+}
+
+const ALLOW: u32 = 0x7fff_0000;
+const KILL: u32 = 0x8000_0000;
+
+/// Starts a program behind a filter.
+fn behind<S: AsRef<std::ffi::OsStr>>(filter: &Path, program: &Path, arguments: &[S]) -> Target {
+    let mut target =
+        Target::start(Command::new(compile("behind", KINDS[0])).arg(filter).arg(program).args(arguments));
+    assert_eq!(target.line(), "begun", "behind {}", filter.display());
+    target
+}
+
+#[test]
+fn behind_the_filters_of_containers_and_services_threads_pay() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fuzz/corpus/seccomp");
+    for name in ["docker", "system-service", "no-exec"] {
+        let mut target =
+            behind(&folder.join(name), &compile("asks", KINDS[0]), &[SIGNAL.to_string(), "3".into()]);
+        let pid = target.pid();
+        let before = surroundings(pid);
+        let files = Files::default();
+        let entered = enter(pid, &files);
+        assert_eq!(entered.seccomp_filters(), 1, "{name}: more, and no signal is sent");
+        files.owe(namespace(pid), &process::threads(pid).unwrap().expect("it lives"), 50 * MILLI);
+        for (tid, spent, _) in payments(&mut target, 3) {
+            assert!((49.0..200.0).contains(&spent), "{name}: {tid} pays {spent} ms of 50");
+        }
+        files.rest();
+        leave(&entered);
+        assert_eq!(surroundings(pid), before);
+        target.finish();
+    }
+}
+
+/// The calls that a program makes by itself while it is entered: of them nothing can be learnt here.
+#[test]
+fn each_call_that_is_needed_is_asked_for_and_its_lack_harms_nobody() {
+    let files = Files::default();
+    let (file, program) = (folder().join("filter"), compile("refuses", KINDS[0]));
+    for (call, name) in [
+        (libc::SYS_socketpair, "socketpair"),
+        (libc::SYS_recvmsg, "recvmsg"),
+        (libc::SYS_madvise, "madvise"),
+        (libc::SYS_gettid, "gettid"),
+        (libc::SYS_clock_gettime, "clock_gettime"),
+        (libc::SYS_clock_nanosleep, "clock_nanosleep"),
+        (libc::SYS_rt_sigreturn, "rt_sigreturn"),
+        (libc::SYS_rt_sigaction, "rt_sigaction"),
+        (libc::SYS_restart_syscall, "restart_syscall"),
+    ] {
+        fs::write(&file, filter(call, KILL)).expect("it is ours");
+        let target = behind(&file, &program, &["nothing"]);
+        let before = surroundings(target.pid());
+        let why = inject::enter(target.pid(), &files.maps(), SIGNAL).expect_err("it is refused").to_string();
+        assert!(why.contains(&format!("does not allow {name},")), "{why}");
+        assert_eq!(surroundings(target.pid()), before);
+        assert_eq!(target.finish(), "ended\n", "{name}");
+    }
+    // To fail is not allowed either; to be logged is.
+    fs::write(&file, filter(libc::SYS_gettid, 0x0005_0001)).expect("it is ours");
+    let target = behind(&file, &program, &["nothing"]);
+    assert!(inject::enter(target.pid(), &files.maps(), SIGNAL).is_err());
+    assert_eq!(target.finish(), "ended\n");
+    fs::write(&file, filter(libc::SYS_gettid, 0x7ffc_0000)).expect("it is ours");
+    let target = behind(&file, &program, &["nothing"]);
+    leave(&enter(target.pid(), &files));
+    assert_eq!(target.finish(), "ended\n");
+}
+
+#[test]
+fn who_may_not_continue_its_sleep_sleeps_again() {
+    let file = folder().join("no-restart");
+    fs::write(&file, filter(libc::SYS_restart_syscall, KILL)).expect("it is ours");
+    for how in ["nanosleep", "poll", "futex"] {
+        let target = behind(&file, &compile("crowd", KINDS[0]), &[how, "1", "700"]);
+        let mut refused = 0;
+        while let Err(Refused::Filtered(_)) = inject::enter(target.pid(), &Files::default().maps(), SIGNAL) {
+            refused += 1;
+        }
+        assert!(refused > 10, "{how}: {refused}");
+        assert_eq!(target.finish(), "interrupted 0 wrong 0 alive 1\n", "{how}");
+    }
+}
+
+#[test]
+fn a_process_in_namespaces_of_its_own_pays() {
+    let asks = compile("asks", KINDS[0]);
+    let mut target = Target::start(
+        Command::new("unshare").args(["-Urpmf", "--mount-proc"]).arg(asks).args([&SIGNAL.to_string(), "2"]),
+    );
+    assert_eq!(target.line(), "begun");
+    let children = fs::read_to_string(format!("/proc/{0}/task/{0}/children", target.pid())).expect("it runs");
+    let pid: i32 = children.trim().parse().expect("it has one");
+    let before = surroundings(pid);
+    let files = Files::default();
+    let entered = enter(pid, &files);
+    // In there they have other numbers.
+    let inner = |tid: i32| {
+        let status = fs::read_to_string(format!("/proc/{pid}/task/{tid}/status")).expect("it lives");
+        let ids = status.lines().find_map(|line| line.strip_prefix("NSpid:")).expect("it is said").to_owned();
+        ids.split_ascii_whitespace().next_back().and_then(|id| id.parse().ok()).expect("a number")
+    };
+    let threads: Vec<i32> =
+        process::threads(pid).unwrap().expect("it lives").into_iter().map(inner).collect();
+    assert_eq!(threads, [1, 2]);
+    files.owe(namespace(pid), &threads, 50 * MILLI);
+    for (tid, spent, _) in payments(&mut target, 2) {
+        assert!((49.0..200.0).contains(&spent), "{tid} pays {spent} ms of 50");
+    }
+    files.rest();
+    leave(&entered);
+    assert_eq!(surroundings(pid), before);
+    target.finish();
 }
 
 #[test]
@@ -479,6 +602,10 @@ fn run(place: &Place, words: &[&str]) -> serde_json::Value {
     ended.assert_says(0, &[]);
     assert!(ended.output().starts_with("rounds "), "{}", ended.output());
     assert!(!ended.words().contains("no delays"), "{}", ended.words());
+    last_record(place)
+}
+
+fn last_record(place: &Place) -> serde_json::Value {
     let profile = fs::read_to_string(place.profile()).expect("a profile is written");
     let record = profile.lines().rfind(|line| line.starts_with(r#"{"type":"runtime""#));
     serde_json::from_str(record.expect("the profile has an end")).expect("it is JSON")
@@ -520,4 +647,46 @@ fn threads_whose_alternate_stack_has_no_room_are_left_alone() {
     works(&place, "enter/tiny.c", KINDS[1]);
     let runtime = run(&place, &["./works", "--seconds", "4"]);
     assert_eq!(runtime["signals_sent"].as_u64(), Some(0), "{runtime}");
+}
+
+/// `coz-bpf run` of a program that filters its own system calls, or begins behind a filter: whether it is delayed, and what is said if not.
+fn assert_filtered(place: &Place, variable: &str, words: &[&str], delayed: bool) {
+    let mut command = place.profiled(["-P", "./works@progress", "--scope-binary", "works", "--"]);
+    command.env(variable, "1").args(words);
+    let ended = place.run(command);
+    ended.assert_says(0, &[]);
+    assert!(ended.output().starts_with("rounds "), "{}", ended.output());
+    let runtime = last_record(place);
+    if delayed {
+        assert_delayed(&runtime);
+    } else {
+        assert_eq!(runtime["signals_sent"].as_u64(), Some(0), "{runtime}");
+    }
+    assert_eq!(ended.words().contains("does not allow clock_nanosleep"), !delayed, "{}", ended.words());
+}
+
+#[test]
+fn a_program_that_filters_its_own_calls_is_delayed_if_they_allow_it() {
+    for (variable, delayed) in [("NOTHING", true), ("KILLS", false)] {
+        let place = Place::new();
+        works(&place, "enter/sandboxed.c", KINDS[0]);
+        assert_filtered(&place, variable, &["./works", "--seconds", "2"], delayed);
+    }
+}
+
+#[test]
+fn a_program_that_begins_behind_a_filter_is_delayed_if_that_allows_it() {
+    let docker = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fuzz/corpus/seccomp/docker");
+    let no_sleep = folder().join("no-sleep");
+    fs::write(&no_sleep, filter(libc::SYS_clock_nanosleep, KILL)).expect("it is ours");
+    let first = compile("behind", KINDS[0]);
+    for (filter, kind, delayed) in
+        [(&docker, KINDS[0], true), (&docker, KINDS[1], true), (&no_sleep, KINDS[0], false)]
+    {
+        let place = Place::new();
+        works(&place, "programs/independent.c", kind);
+        let words = [first.to_str(), filter.to_str(), Some("./works"), Some("--seconds"), Some("2")];
+        let words = words.map(|word| word.expect("it is text"));
+        assert_filtered(&place, "NOTHING", &words, delayed);
+    }
 }

@@ -14,14 +14,12 @@ use crate::{experiment::machine::Event, kernel::control::now, target::process};
 
 impl Session {
     pub(super) fn registered(&mut self, registered: Registered) {
-        let filters = process::status(registered.pid as i32)
-            .ok()
-            .flatten()
-            .and_then(|status| status.seccomp_filters)
-            .unwrap_or(0);
-        self.describe(registered.pid, |process| {
-            process.handler = registered.handler;
-            process.seccomp_filters = filters;
+        let Registered { pid, handler } = registered;
+        // Nothing is sent before the handler is known.
+        let waits = self.asks_filters(pid, handler);
+        self.describe(pid, |process| {
+            process.handler = if waits { 0 } else { handler };
+            process.seccomp_filters = 0;
         });
     }
 
@@ -140,6 +138,7 @@ impl Session {
                     if let Some(guests) = &mut self.ready.guests {
                         guests.ended(event.tgid);
                     }
+                    self.filters.remove(&event.tgid);
                     self.ready.attribution.ended(event.tgid);
                     self.ready.kernel.forget_process(event.tgid);
                     let open = self.spaces.ended(event.tgid);
@@ -173,6 +172,7 @@ impl Session {
         // Who is not known has not begun, or has ended.
         if self.ready.kernel.process(pid).is_ok_and(|known| known.is_some()) {
             self.describe(pid, |_| {});
+            self.look_at_filters(pid);
         }
         let after = now();
         self.rounds.took(after.since(began), after);

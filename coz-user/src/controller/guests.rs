@@ -24,19 +24,28 @@ const AT_ONCE: usize = 4;
 /// So many are named.
 const NAMED: usize = 5;
 
-/// What came of entering a process.
+/// What is to be done with a process.
+#[derive(Clone, Copy, Debug)]
+enum Job {
+    /// Enter it.
+    Enter(u32),
+    /// Ask its seccomp filters whether they allow what this handler does.
+    Ask(u32, u64),
+}
+
+/// What came of it.
 #[derive(Debug)]
-pub struct Answer {
-    /// Which.
-    pub pid: u32,
-    /// What.
-    pub result: Result<Entered, Refused>,
+pub enum Answer {
+    /// Of entering this process.
+    Entered(u32, Result<Entered, Refused>),
+    /// Of asking this process's filters about this handler: how many there are.
+    Asked(u32, u64, Result<u32, Refused>),
 }
 
 /// Those that were entered.
 #[derive(Debug)]
 pub struct Guests {
-    jobs: mpsc::Sender<u32>,
+    jobs: mpsc::Sender<Job>,
     threads: Vec<thread::JoinHandle<()>>,
     over: Arc<AtomicBool>,
     entered: HashMap<u32, Arc<Entered>>,
@@ -81,8 +90,13 @@ impl Guests {
         if self.asked.insert(pid) {
             self.pending.entry(pid).or_default();
             // The threads are gone only if they could not be started.
-            let _ = self.jobs.send(pid);
+            let _ = self.jobs.send(Job::Enter(pid));
         }
+    }
+
+    /// Has the filters of a process asked whether they allow what its handler does.
+    pub fn ask_filters(&self, pid: u32, handler: u64) {
+        let _ = self.jobs.send(Job::Ask(pid, handler));
     }
 
     /// A process of the set has forked: what was put into it is in the child, too. Where it is being entered just now that will be seen
@@ -127,24 +141,30 @@ impl Guests {
         self.asked.remove(&pid);
     }
 
-    /// Takes note of an answer: the handler and the number of seccomp filters, where the process was entered.
-    pub fn answered(&mut self, answer: Answer) -> Option<Arc<Entered>> {
-        match answer.result {
+    /// Takes note of what came of entering a process.
+    pub fn answered(&mut self, pid: u32, result: Result<Entered, Refused>) -> Option<Arc<Entered>> {
+        match result {
             Ok(entered) => {
                 let entered = Arc::new(entered);
-                self.entered.insert(answer.pid, Arc::clone(&entered));
+                self.entered.insert(pid, Arc::clone(&entered));
                 Some(entered)
             }
-            // It has ended, or will be asked for again.
-            Err(Refused::Gone) => None,
             Err(why) => {
-                let name =
-                    process::stat(answer.pid).map(|stat| String::from_utf8_lossy(&stat.comm).into_owned());
-                let who = format!("{} ({})", answer.pid, name.unwrap_or_default());
-                self.refused.entry(why.to_string()).or_default().push(who);
+                self.refused(pid, &why);
                 None
             }
         }
+    }
+
+    /// Takes note that a process is not delayed.
+    pub fn refused(&mut self, pid: u32, why: &Refused) {
+        // It has ended, or will be asked for again.
+        if matches!(why, Refused::Gone) {
+            return;
+        }
+        let name = process::stat(pid).map(|stat| String::from_utf8_lossy(&stat.comm).into_owned());
+        let who = format!("{pid} ({})", name.unwrap_or_default());
+        self.refused.entry(why.to_string()).or_default().push(who);
     }
 
     /// How many were entered and are there.
@@ -183,8 +203,8 @@ impl Guests {
             let _ = thread.join();
         }
         while let Ok(answer) = answers.try_recv() {
-            if let Ok(entered) = answer.result {
-                self.entered.insert(answer.pid, Arc::new(entered));
+            if let Answer::Entered(pid, Ok(entered)) = answer {
+                self.entered.insert(pid, Arc::new(entered));
             }
         }
         let Self { entered, origins, .. } = self;
@@ -215,7 +235,7 @@ fn leave(entered: &Entered) -> Option<String> {
 }
 
 fn enter_each(
-    work: &Mutex<mpsc::Receiver<u32>>,
+    work: &Mutex<mpsc::Receiver<Job>>,
     maps: &inject::Maps,
     signal: u32,
     over: &AtomicBool,
@@ -223,13 +243,21 @@ fn enter_each(
 ) {
     loop {
         let job = work.lock().unwrap_or_else(PoisonError::into_inner).recv();
-        let Ok(pid) = job else { return };
-        if over.load(Ordering::Relaxed) {
+        let Ok(job) = job else { return };
+        let is_over = || over.load(Ordering::Relaxed);
+        if is_over() {
             return;
         }
-        let Ok(id) = i32::try_from(pid) else { continue };
-        let result = inject::enter_unless(id, maps, signal, &|| over.load(Ordering::Relaxed));
-        if answers.send(Answer { pid, result }).is_err() {
+        // Process ids are small.
+        let answer = match job {
+            Job::Enter(pid) => {
+                Answer::Entered(pid, inject::enter_unless(pid.cast_signed(), maps, signal, &is_over))
+            }
+            Job::Ask(pid, handler) => {
+                Answer::Asked(pid, handler, inject::filters_allow(pid.cast_signed(), &is_over))
+            }
+        };
+        if answers.send(answer).is_err() {
             return;
         }
     }

@@ -11,7 +11,11 @@ use super::{
 };
 use crate::{
     kernel::control::now,
-    target::{binary::Linking, shim},
+    target::{
+        binary::Linking,
+        inject::{Entered, Refused},
+        shim,
+    },
 };
 
 /// It is looked this often who belongs to the set: what is started in it, the kernel sees at once.
@@ -106,6 +110,10 @@ impl Session {
             if known.is_none_or(|process| process.handler != 0) {
                 continue;
             }
+            // Its filters do not allow it, or have not been asked yet.
+            if shim::is_in(pid) {
+                continue;
+            }
             if shim::is_expected(pid) {
                 self.enter_later(pid, SETTLED);
             } else if let Some(guests) = &mut self.ready.guests {
@@ -114,12 +122,18 @@ impl Session {
         }
     }
 
-    /// It was tried to enter a process.
-    pub(super) fn entered(&mut self, answer: Answer) {
+    /// It was tried to enter a process, or to ask its filters.
+    pub(super) fn answered(&mut self, answer: Answer) {
+        match answer {
+            Answer::Entered(pid, result) => self.entered(pid, result),
+            Answer::Asked(pid, handler, result) => self.filters_answered(pid, handler, result),
+        }
+    }
+
+    fn entered(&mut self, pid: u32, result: Result<Entered, Refused>) {
         let Some(guests) = &mut self.ready.guests else { return };
-        let pid = answer.pid;
-        let refused = answer.result.as_ref().err().map(ToString::to_string);
-        let entered = guests.answered(answer);
+        let refused = result.as_ref().err().map(ToString::to_string);
+        let entered = guests.answered(pid, result);
         let children = guests.waiting_for(pid, entered.as_deref());
         let settled = guests.is_settled() && guests.count() > 0;
         if let Some(why) = refused {

@@ -6,6 +6,7 @@ mod clockwork;
 mod debts;
 mod ending;
 mod family;
+mod filtered;
 mod fixed;
 mod following;
 mod guests;

@@ -1,7 +1,10 @@
 //! A profile, from its beginning to its report: of a program that is started for it, or of programs that run already. What
 //! differs is how the profiled set begins and how it ends ([`super::subject`]).
 
-use std::{collections::VecDeque, time::Duration};
+use std::{
+    collections::{HashMap, VecDeque},
+    time::Duration,
+};
 
 use anyhow::{Context, Result};
 use aya::maps::{MapData, RingBuf};
@@ -121,6 +124,8 @@ pub(super) struct Session {
     pub(super) next_scan: Nanos,
     /// Processes that are to be entered, and when.
     pub(super) entering: Vec<(Nanos, u32)>,
+    /// Processes whose seccomp filters are asked, or were: about which handler, when how many were seen.
+    pub(super) filters: HashMap<u32, (u64, u32)>,
     guard: Guard,
     load: Load,
 }
@@ -220,6 +225,7 @@ impl Session {
             ending: None,
             next_scan: now(),
             entering: Vec::new(),
+            filters: HashMap::new(),
             guard: Guard::new(cpus()),
             load: Load::new(now()),
         };
@@ -270,7 +276,7 @@ impl Session {
                     }
                     Change::Continued => {}
                 },
-                Some(answer) = self.ready.answers.recv() => self.entered(answer),
+                Some(answer) = self.ready.answers.recv() => self.answered(answer),
                 Some(registered) = self.ready.registrations.recv() => self.registered(registered),
                 Some(page) = self.ready.resolved.recv() => self.resolved(&page),
                 () = until(timer), if timer.is_some() => {

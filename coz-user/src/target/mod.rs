@@ -8,5 +8,6 @@ pub mod inject;
 pub mod launch;
 pub mod process;
 pub mod registration;
+pub mod seccomp;
 pub mod shim;
 pub mod vdso;

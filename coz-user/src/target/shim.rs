@@ -7,6 +7,8 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
 use coz_common::abi::SOCKET_ENV;
 
+use super::process;
+
 /// Name of the memfd; the shim knows its own descriptor by it.
 const NAME: &CStr = c"coz-bpf";
 /// A variable without meaning; see [`variables`].
@@ -73,6 +75,14 @@ pub fn is_expected(pid: u32) -> bool {
     std::fs::read(format!("/proc/{pid}/environ")).is_ok_and(|environment| {
         environment.split(|&byte| byte == 0).any(|variable| variable.starts_with(name.as_bytes()))
     })
+}
+
+/// Whether the shim is in a process.
+#[must_use]
+pub fn is_in(pid: u32) -> bool {
+    let mappings = process::code_mappings(pid.cast_signed()).ok().flatten().unwrap_or_default();
+    let path = [b"/memfd:", NAME.to_bytes()].concat();
+    mappings.iter().any(|mapping| mapping.path.as_os_str().as_encoded_bytes() == path)
 }
 
 #[cfg(test)]

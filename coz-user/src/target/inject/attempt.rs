@@ -3,6 +3,7 @@
 use std::{collections::HashSet, io, thread, time::Duration};
 
 use super::{
+    filters,
     moment::{self, Patience},
     priority::First,
     program::Program,
@@ -44,25 +45,55 @@ pub fn with_one_stopped<T: Send>(
     for _ in 0..TRIES {
         let tid = moment::wait(pid, patience, over, &tried, &avoid)?;
         tried.insert(tid);
-        let ours = || {
-            let _first = First::go();
-            let mut held = Held::stop(pid, tid, program, gate).map_err(Failure::Stop)?;
-            if avoid(held.pc()) {
-                return Err(Failure::Stop(io::ErrorKind::TimedOut.into()));
-            }
-            let in_call = held.in_call();
-            let value = errand(&mut held).map_err(Failure::Errand)?;
-            let stopped_for = held.let_go().map_err(|_| Failure::Errand(Refused::Gone))?;
-            Ok(Done { value, stopped_for, tid, in_call })
-        };
-        let result = thread::scope(|scope| scope.spawn(ours).join());
-        match result.unwrap_or_else(|_| Err(Failure::Stop(io::ErrorKind::Other.into()))) {
+        let allowed = |held: &mut Held| filters::permit(pid, held).and_then(|()| errand(held));
+        match once(pid, tid, program, gate, &avoid, &allowed) {
             Ok(done) => return Ok(done),
             Err(Failure::Errand(why)) => return Err(why),
             Err(Failure::Stop(error)) => refusal(pid, program, error)?,
         }
     }
     Err(Refused::Unstoppable)
+}
+
+/// Stops this thread and runs an errand with it, which has it run nothing. `None`: it could not be stopped now, or is gone.
+///
+/// # Errors
+/// No thread of the process can be stopped, or what the errand says.
+pub fn with_this_stopped<T: Send>(
+    pid: i32,
+    tid: i32,
+    program: &Program,
+    gate: u64,
+    errand: impl Fn(&mut Held) -> Result<T, Refused> + Sync,
+) -> Result<Option<T>, Refused> {
+    match once(pid, tid, program, gate, &|_| false, &errand) {
+        Ok(done) => Ok(Some(done.value)),
+        Err(Failure::Errand(why)) => Err(why),
+        Err(Failure::Stop(error)) => refusal(pid, program, error).map(|()| None),
+    }
+}
+
+fn once<T: Send>(
+    pid: i32,
+    tid: i32,
+    program: &Program,
+    gate: u64,
+    avoid: &(impl Fn(u64) -> bool + Sync),
+    errand: &(impl Fn(&mut Held) -> Result<T, Refused> + Sync),
+) -> Result<Done<T>, Failure> {
+    let ours = || {
+        let _first = First::go();
+        let mut held = Held::stop(pid, tid, program, gate).map_err(Failure::Stop)?;
+        if avoid(held.pc()) {
+            return Err(Failure::Stop(io::ErrorKind::TimedOut.into()));
+        }
+        let in_call = held.in_call();
+        let value = errand(&mut held).map_err(Failure::Errand)?;
+        let stopped_for = held.let_go().map_err(|_| Failure::Errand(Refused::Gone))?;
+        Ok(Done { value, stopped_for, tid, in_call })
+    };
+    let result = thread::scope(|scope| scope.spawn(ours).join());
+    result.unwrap_or_else(|_| Err(Failure::Stop(io::ErrorKind::Other.into())))
 }
 
 enum Failure {

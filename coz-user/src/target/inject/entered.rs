@@ -4,7 +4,12 @@ use std::{fmt, io};
 
 use coz_common::units::Nanos;
 
-use super::{leave, program::Program, refused::Refused, seat::Seat};
+use super::{
+    leave,
+    program::Program,
+    refused::{Filtered, Refused},
+    seat::Seat,
+};
 
 /// A process that has our code. Nothing happens when this is dropped: the process keeps an inert mapping and a handler that
 /// nobody calls. [`Entered::leave`] undoes it all.
@@ -44,6 +49,8 @@ pub enum LeaveError {
     Unstoppable,
     /// Threads are still in the handler: somebody still makes them pay.
     StillInside,
+    /// A filter that has been installed since does not allow it.
+    Filtered(Filtered),
     /// A step failed.
     Failed {
         /// Which.
@@ -58,6 +65,7 @@ impl fmt::Display for LeaveError {
         match self {
             Self::Traced { by } => write!(f, "process {by} traces it"),
             Self::Unstoppable => f.write_str("none of its threads could be stopped in time"),
+            Self::Filtered(why) => why.fmt(f),
             Self::StillInside => f.write_str("threads are still in the handler"),
             Self::Failed { what, error } => write!(f, "cannot {what}: {error}"),
         }
@@ -70,6 +78,7 @@ impl From<Refused> for LeaveError {
     fn from(why: Refused) -> Self {
         match why {
             Refused::Traced { by } => Self::Traced { by },
+            Refused::Filtered(why) => Self::Filtered(why),
             Refused::Failed { what: leave::STILL_INSIDE, .. } => Self::StillInside,
             Refused::Failed { what, error } => Self::Failed { what, error },
             Refused::NoPrivileges => {

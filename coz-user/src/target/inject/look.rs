@@ -7,7 +7,10 @@ use std::{
 
 use coz_common::abi::{KernelSlot, MAX_SLOTS, TargetSlot};
 
-use super::{program::Program, refused::Refused};
+use super::{
+    program::Program,
+    refused::{Filtered, Refused},
+};
 use crate::target::process::{self, Status, status_field};
 
 /// Class and machine of a 64-bit x86-64 program, in an ELF header.
@@ -19,6 +22,8 @@ const DESCRIPTORS: u64 = 5 + 8;
 const SPACE: u64 = (size_of::<KernelSlot>() + size_of::<TargetSlot>()) as u64 * MAX_SLOTS as u64 + 16 * 4096;
 /// Whoever handles this many of the 31 real-time signals handles signals on principle, and uses none.
 const ON_PRINCIPLE: u32 = 28;
+/// `SECCOMP_MODE_STRICT`.
+const STRICT: u32 = 1;
 /// What every profiled process has mapped, in `/proc/PID/maps`; only the profiler itself has it to write.
 const OURS: &[u8] = b"/memfd:coz-bpf-control";
 
@@ -29,8 +34,8 @@ pub struct Looked {
     pub program: Program,
     /// Number of its pid namespace.
     pub pid_namespace: u32,
-    /// Its seccomp filters: none.
-    pub seccomp_filters: u32,
+    /// The system calls of some of its threads are filtered.
+    pub is_filtered: bool,
     /// Threads that block the signal.
     pub blocking: Vec<i32>,
 }
@@ -67,11 +72,11 @@ pub fn look(pid: i32, signal: u32) -> Result<Looked, Refused> {
         return Err(Refused::SignalInUse { signal });
     }
     room(pid, &text)?;
-    let blocking = blocking(pid, signal)?;
+    let (blocking, is_filtered) = threads(pid, signal)?;
     Ok(Looked {
         program: Program::of(pid).map_err(trouble)?,
         pid_namespace: process::pid_namespace(pid).ok().flatten().ok_or(Refused::Gone)?,
-        seccomp_filters: 0,
+        is_filtered,
         blocking,
     })
 }
@@ -91,8 +96,8 @@ fn state(status: &Status) -> Result<(), Refused> {
     if status.tracer != 0 {
         return Err(Refused::Traced { by: status.tracer });
     }
-    if status.seccomp_mode != 0 {
-        return Err(Refused::Seccomp);
+    if status.seccomp_mode == STRICT {
+        return Err(Refused::Filtered(Filtered::Strict));
     }
     if matches!(status.state, 'T' | 't') {
         return Err(Refused::Stopped);
@@ -100,25 +105,35 @@ fn state(status: &Status) -> Result<(), Refused> {
     Ok(())
 }
 
-/// Looks at every thread: filters and tracers are a thread's own. Those that block the signal.
+/// Threads that block the signal.
 ///
 /// # Errors
 /// Why the process is not to be entered.
 pub fn blocking(pid: i32, signal: u32) -> Result<Vec<i32>, Refused> {
+    Ok(threads(pid, signal)?.0)
+}
+
+/// Looks at every thread: filters and tracers are a thread's own. Those that block the signal, and whether any is filtered.
+fn threads(pid: i32, signal: u32) -> Result<(Vec<i32>, bool), Refused> {
     let ids = process::threads(pid).ok().flatten().ok_or(Refused::Gone)?;
-    let mut found = Vec::new();
+    let (mut blocking, mut is_filtered) = (Vec::new(), false);
     for tid in ids {
         // One that has ended meanwhile does not matter.
-        let Ok(text) = fs::read(format!("/proc/{pid}/task/{tid}/status")) else { continue };
-        let status = Status::parse(&String::from_utf8_lossy(&text));
-        if !status.is_over() {
-            state(&status)?;
-            if status.blocked & 1 << (signal - 1) != 0 {
-                found.push(tid);
-            }
+        let Some(status) = thread(pid, tid) else { continue };
+        state(&status)?;
+        is_filtered |= status.seccomp_mode != 0;
+        if status.blocked & 1 << (signal - 1) != 0 {
+            blocking.push(tid);
         }
     }
-    Ok(found)
+    Ok((blocking, is_filtered))
+}
+
+/// What is said of a thread, unless it has ended.
+pub fn thread(pid: i32, tid: i32) -> Option<Status> {
+    let text = fs::read(format!("/proc/{pid}/task/{tid}/status")).ok()?;
+    let status = Status::parse(&String::from_utf8_lossy(&text));
+    (!status.is_over()).then_some(status)
 }
 
 /// Whether a program with these handlers uses this signal. A runtime that handles all signals (Go's) does not.
@@ -229,9 +244,8 @@ mod tests {
         let status = |text: &str| state(&Status::parse(text));
         assert!(status("State:\tS (sleeping)\nTracerPid:\t0\nSeccomp:\t0\n").is_ok());
         assert!(matches!(status("TracerPid:\t7\nSeccomp:\t2\n"), Err(Refused::Traced { by: 7 })));
-        for mode in [1, 2] {
-            assert!(matches!(status(&format!("Seccomp:\t{mode}\n")), Err(Refused::Seccomp)));
-        }
+        assert!(matches!(status("Seccomp:\t1\n"), Err(Refused::Filtered(Filtered::Strict))));
+        assert!(status("Seccomp:\t2\n").is_ok(), "it depends");
         assert!(matches!(status("State:\tT (stopped)\n"), Err(Refused::Stopped)));
     }
 

@@ -10,6 +10,7 @@ mod attempt;
 mod choose;
 mod code;
 mod entered;
+mod filters;
 mod gate;
 mod holds;
 mod leave;
@@ -32,12 +33,13 @@ use std::{
 
 use coz_common::units::Nanos;
 
-use self::{attempt::Done, choose::Bearing, look::Looked, moment::Patience, seat::Seat};
+use self::{attempt::Done, choose::Bearing, look::Looked, moment::Patience, program::Program, seat::Seat};
 pub use self::{
     entered::{Entered, LeaveError, Left},
     holds::{finish, unless_held},
-    refused::Refused,
+    refused::{Filtered, Refused},
 };
+use super::seccomp::{ENTER, PAY, SHIM};
 
 /// The maps, in the order of `abi::HELLO_REGISTER` (what `Kernel::shared_maps` gives and `Registration::maps` holds).
 /// `COUNTERS` is not mapped: programs look for coz.h's counters in the shim, at their start.
@@ -65,9 +67,12 @@ pub fn enter_unless(
     over: &(dyn Fn() -> bool + Sync),
 ) -> Result<Entered, Refused> {
     let looked = look::look(pid, signal)?;
-    let Looked { program, pid_namespace, seccomp_filters, .. } = looked;
+    let Looked { program, pid_namespace, is_filtered, .. } = looked;
     let pidfd = pidfd(pid).map_err(look::trouble)?;
     let gate = gate::find(pid).map_err(look::trouble)?;
+    // Any of its threads may be asked to pay.
+    let seccomp_filters =
+        if is_filtered { filters::judge(pid, &program, gate, over, &[ENTER, PAY])? } else { 0 };
     let done = attempt::with_one_stopped(
         pid,
         &program,
@@ -98,6 +103,17 @@ pub fn enter_unless(
         stopped_for: Nanos(done.stopped_for.as_nanos() as u64),
         notices,
     })
+}
+
+/// Whether the seccomp filters of a process that has the shim, or was entered, allow what its handler does; the smallest number of filters
+/// that one of its threads has (`Process::seccomp_filters`). Stops its threads, one after the other, for a fraction of a millisecond each.
+///
+/// # Errors
+/// [`Refused`]: what is in the way.
+pub fn filters_allow(pid: i32, over: &(dyn Fn() -> bool + Sync)) -> Result<u32, Refused> {
+    let program = Program::of(pid).map_err(look::trouble)?;
+    let gate = gate::find(pid).map_err(look::trouble)?;
+    filters::judge(pid, &program, gate, over, &[PAY, SHIM])
 }
 
 /// What the user is to know.

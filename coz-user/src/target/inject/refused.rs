@@ -12,8 +12,8 @@ pub enum Refused {
     KernelThread,
     /// It is no 64-bit x86-64 program.
     NotX86,
-    /// Its system calls are filtered: ours might kill it.
-    Seccomp,
+    /// Its system calls are filtered, and one that we need is not allowed, or that cannot be told.
+    Filtered(Filtered),
     /// Somebody traces it: a debugger, `strace`, another profiler.
     Traced {
         /// Who.
@@ -46,13 +46,38 @@ pub enum Refused {
     },
 }
 
+/// What is in the way of a process's seccomp filters.
+#[derive(Debug)]
+pub enum Filtered {
+    /// It may read, write and end, and nothing else.
+    Strict,
+    /// A filter does not allow this call.
+    Forbids(&'static str),
+    /// They cannot be read.
+    Unknown(io::Error),
+}
+
+impl fmt::Display for Filtered {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("its system calls are filtered (seccomp)")?;
+        match self {
+            Self::Strict => f.write_str(": it may make none but four"),
+            Self::Forbids(call) => write!(f, ", and the filter does not allow {call}, which we need in it"),
+            Self::Unknown(error) => write!(
+                f,
+                ", and the filter cannot be read ({error}): that takes CAP_SYS_ADMIN, and no filter on coz-bpf itself"
+            ),
+        }
+    }
+}
+
 impl fmt::Display for Refused {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Gone => f.write_str("the process is not there any more"),
             Self::KernelThread => f.write_str("it is a thread of the kernel"),
             Self::NotX86 => f.write_str("it is not a 64-bit x86-64 program"),
-            Self::Seccomp => f.write_str("its system calls are filtered (seccomp), and ours might kill it"),
+            Self::Filtered(why) => why.fmt(f),
             Self::Traced { by } => {
                 write!(f, "process {by} traces it already; end that one first (`ps -fp {by}`)")
             }
@@ -76,7 +101,7 @@ impl fmt::Display for Refused {
 impl std::error::Error for Refused {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            Self::Failed { error, .. } => Some(error),
+            Self::Failed { error, .. } | Self::Filtered(Filtered::Unknown(error)) => Some(error),
             _ => None,
         }
     }

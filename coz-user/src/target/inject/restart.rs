@@ -4,6 +4,8 @@ use super::trace::Registers;
 
 /// Begin again if no handler has run (`include/linux/errno.h`; the program never sees it).
 const RESTART_UNLESS_HANDLED: i64 = -514;
+/// Begin again by `restart_syscall`, with the time that is left.
+const RESTART_WITH_THE_REST: i64 = -516;
 const INTERRUPTED: i64 = -(libc::EINTR as i64);
 
 /// Calls that say `EINTR` where others would begin again by themselves, and that can be made again: they have done nothing
@@ -46,6 +48,16 @@ pub fn mended(stopped: &Registers) -> Registers {
     registers
 }
 
+/// The same where `restart_syscall` may not be made: the call itself begins again.
+#[must_use]
+pub fn anew(registers: &Registers) -> Registers {
+    let mut registers = *registers;
+    if registers.rax.cast_signed() == RESTART_WITH_THE_REST && registers.orig_rax.cast_signed() >= 0 {
+        registers.rax = RESTART_UNLESS_HANDLED.cast_unsigned();
+    }
+    registers
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -78,5 +90,17 @@ mod tests {
         assert_eq!(after(libc::SYS_futex, -516), -516, "the kernel's own");
         assert_eq!(after(libc::SYS_connect, -4), -4, "a second connect would fail otherwise");
         assert_eq!(after(-1, -4), -4, "no call: a number in a register");
+    }
+
+    #[test]
+    fn a_sleep_begins_anew_where_it_may_not_be_continued() {
+        let rest = stopped(libc::SYS_clock_nanosleep, RESTART_WITH_THE_REST);
+        assert_eq!(mended(&rest), rest, "the kernel continues it");
+        assert_eq!(anew(&rest), stopped(libc::SYS_clock_nanosleep, RESTART_UNLESS_HANDLED));
+        for other in
+            [stopped(libc::SYS_read, -512), stopped(-1, RESTART_WITH_THE_REST), stopped(libc::SYS_read, 5)]
+        {
+            assert_eq!(anew(&other), other);
+        }
     }
 }

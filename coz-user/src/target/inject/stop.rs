@@ -20,6 +20,7 @@ use super::{
     restart, rseq,
     trace::{self, Registers, Stop},
 };
+use crate::target::seccomp;
 
 /// How long a thread may take to stop: it does so at once, unless it waits for a disk or the like, or for a CPU.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -140,11 +141,20 @@ impl Held {
         self.tid
     }
 
-    /// Has it run a system call; what that gives.
+    /// A sleep that was broken off begins anew, with all of its time, by its own number: not by `restart_syscall`.
+    pub fn begin_anew(&mut self) {
+        self.registers = restart::anew(&self.registers);
+    }
+
+    /// Has it run a system call, one of [`seccomp::ENTER`]; what that gives.
     ///
     /// # Errors
     /// The call's own, or `ESRCH`: it is gone.
     pub fn call(&mut self, number: i64, arguments: [u64; 6]) -> io::Result<u64> {
+        debug_assert!(
+            seccomp::ENTER.iter().any(|call| call.covers(number, arguments)),
+            "filters are not asked about {number} {arguments:x?}"
+        );
         let mut registers = self.registers;
         registers.rip = self.gate;
         registers.rax = number.cast_unsigned();
