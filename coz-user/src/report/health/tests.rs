@@ -1,0 +1,180 @@
+//! Each warning, from what is recorded.
+
+use super::*;
+use crate::experiment::record::{Experiment, Health, PointRun, Recorded, Samples, ThreadDelay, Why};
+
+/// A run of a second with a thousand samples in which nothing was wrong, changed.
+fn run(change: impl Fn(&mut Health)) -> Profile {
+    let mut health = Health { samples: 1000, owed_ns: 1_000_000, cpu_ns: 1_000_000_000, ..Health::default() };
+    change(&mut health);
+    Profile { runs: 1, runtime: Some(Runtime { time: 1_000_000_000, health }), ..Profile::default() }
+}
+
+fn said(profile: &Profile) -> Vec<String> {
+    warnings(profile, &crate::estimate::estimate(profile, &crate::estimate::simulate::settings()))
+        .iter()
+        .map(ToString::to_string)
+        .collect()
+}
+
+/// The only warning of such a run; and that a run of 99 samples has none.
+fn only(change: impl Fn(&mut Health)) -> String {
+    let short = run(|h| {
+        change(h);
+        h.samples = 99;
+    });
+    assert_eq!(said(&short), [""; 0], "shares of a handful of samples say nothing");
+    let found = said(&run(change));
+    assert_eq!(found.len(), 1, "{found:?}");
+    found.into_iter().next().unwrap()
+}
+
+fn refuses(text: &str) -> bool {
+    text.contains("not to be trusted")
+}
+
+#[test]
+fn a_sound_run_has_no_warnings() {
+    assert_eq!(said(&run(|_| ())), [""; 0]);
+}
+
+#[test]
+fn samples_lost() {
+    let few = only(|h| h.lost_samples = 20);
+    assert!(few.starts_with("2 % of the samples were lost") && !refuses(&few), "{few}");
+    assert!(refuses(&only(|h| h.lost_samples = 200)));
+}
+
+#[test]
+fn signals_refused() {
+    let text = only(|h| (h.signals_sent, h.signals_failed) = (90, 10));
+    assert!(text.contains("refused 10 %"), "{text}");
+}
+
+#[test]
+fn delays_unpaid() {
+    let some = only(|h| h.unpaid_ns = 200_000);
+    assert!(some.starts_with("20 % of the delays were never paid") && !refuses(&some), "{some}");
+    let more = only(|h| h.unpaid_ns = 3_000_000);
+    assert!(more.starts_with("100 %") && refuses(&more), "no share is more than all of it: {more}");
+}
+
+#[test]
+fn a_thread_that_does_not_pay() {
+    let thread = |visits| ThreadDelay {
+        name: "worker\u{1b}".into(),
+        tid: 7,
+        owed_ns: 100,
+        paid_ns: 10,
+        unpaid_ns: 60,
+        visits,
+    };
+    let text = only(|h| h.threads = vec![thread(3)]);
+    assert!(text.starts_with("thread worker") && text.contains("60 %"), "{text}");
+    assert!(!text.contains('\u{1b}'));
+    assert_eq!(said(&run(|h| h.threads = vec![thread(0)])), [""; 0], "one that makes no progress may owe");
+}
+
+#[test]
+fn waiting_for_a_cpu() {
+    assert!(refuses(&only(|h| h.runqueue_share = 0.5)));
+}
+
+#[test]
+fn stolen_time() {
+    let little = only(|h| h.steal_share = 0.04);
+    assert!(little.contains("hypervisor took 4 %") && !refuses(&little), "{little}");
+    assert!(refuses(&only(|h| h.steal_share = 0.2)));
+}
+
+#[test]
+fn a_cpu_quota() {
+    let little = only(|h| h.quota_periods = (100, 2));
+    assert!(little.contains("quota stopped the program in 2 %") && !refuses(&little), "{little}");
+    assert!(refuses(&only(|h| h.quota_periods = (100, 40))));
+}
+
+#[test]
+fn time_out_of_scope() {
+    let text = only(|h| h.out_of_scope = 800);
+    assert!(text.starts_with("80 % of the samples fell into code that can not be selected"), "{text}");
+}
+
+#[test]
+fn the_cost_of_sampling() {
+    assert!(only(|h| h.sampling_ns = 90_000_000).contains("used 9 % of the CPU time"));
+}
+
+#[test]
+fn the_cost_of_a_point_that_is_passed_too_often() {
+    let point = |visits, probe_ns| PointRun { name: "hot".into(), visits, probe_ns };
+    let text = only(|h| h.points = vec![point(50_000, 90_000_000)]);
+    assert!(
+        text.starts_with("hot was passed 50000 times a second") && text.contains("9 % of a CPU"),
+        "{text}"
+    );
+    assert_eq!(said(&run(|h| h.points = vec![point(500, 900_000)])), [""; 0]);
+}
+
+#[test]
+fn what_the_profiler_wrote_and_a_run_without_an_end() {
+    assert_eq!(said(&run(|h| h.warnings = vec!["odd".into()])), ["odd"]);
+    let open = Profile { open_end: true, ..run(|_| ()) };
+    assert!(said(&open)[0].starts_with("the profile has no end"));
+    let cut = Profile { truncated: true, ..run(|_| ()) };
+    assert!(said(&cut)[0].starts_with("the profile ends within a record"));
+}
+
+#[test]
+fn experiments_that_do_not_count() {
+    let with = |valid: usize, not: usize| {
+        let experiment = |i| Recorded {
+            experiment: Experiment {
+                valid: i >= not,
+                why: (i < not).then_some(Why::Unpaid),
+                ..Experiment::default()
+            },
+            ..Recorded::default()
+        };
+        Profile { experiments: (0..valid + not).map(experiment).collect(), ..run(|_| ()) }
+    };
+    assert!(said(&with(6, 4))[0].starts_with("40 % of the experiments do not count (most: delays not paid"));
+    assert_eq!(said(&with(9, 1)), [""; 0], "one is as it should be");
+    assert_eq!(said(&with(2, 2)), [""; 0], "of four, shares say nothing");
+}
+
+#[test]
+fn lines_too_thin_to_be_worth_it() {
+    let with = |largest: u64| {
+        let mut profile = run(|_| ());
+        let line = |i: u64| Samples {
+            location: format!("a.c:{i}"),
+            count: if i == 0 { largest } else { 20 },
+            weight_ns: 1_000_000,
+            ..Samples::default()
+        };
+        profile.samples = (0..40).map(line).collect();
+        profile
+    };
+    assert!(said(&with(25))[0].contains("-g function"), "{:?}", said(&with(25)));
+    assert_eq!(said(&with(60)), [""; 0]);
+    let mut functions = with(25);
+    functions.startup.granularity = Granularity::Function;
+    assert_eq!(said(&functions), [""; 0], "functions it is already");
+}
+
+#[test]
+fn mishaps_and_phases_that_can_not_be_believed() {
+    use crate::estimate::{Estimate, Line};
+    let line = Line { experiments: 20, outliers: 3, phase_capped: true, ..Line::default() };
+    let estimate = Estimate { lines: vec![line], ..Estimate::default() };
+    let found = warnings(&run(|_| ()), &estimate);
+    assert_eq!(found, [Warning::Outliers(0.15), Warning::PhaseCapped(1)]);
+}
+
+#[test]
+fn shares_of_attributed_time_do_without_a_total() {
+    let mut old = run(|h| (h.cpu_ns, h.sampling_ns) = (0, 100));
+    old.samples = vec![Samples { weight_ns: 1000, count: 1000, ..Samples::default() }];
+    assert_eq!(said(&old).len(), 1, "10 % of what is attributed");
+}
