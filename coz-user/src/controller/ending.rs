@@ -195,6 +195,7 @@ impl Session {
                     file: line.file.as_ref().map(ToString::to_string),
                     line: (line.line > 0).then_some(line.line),
                     text: None,
+                    around: Vec::new(),
                 })
             })
             .collect()

@@ -159,6 +159,7 @@ impl Program {
             file: Some("/src/app.c".into()),
             line: Some(10 * (i as u32 + 1)),
             text: Some(format!("work({i});")),
+            around: Vec::new(),
         });
         let health = Health {
             samples: counts.iter().sum(),

@@ -436,6 +436,19 @@ pub struct Samples {
     /// What stood there when it was profiled: tells the line from others when the file has been edited since.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
+    /// The lines around it, as they stood there, but for those that another record has: to show the source where its files are
+    /// not at hand, or have been edited since.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub around: Vec<Excerpt>,
+}
+
+/// Lines of a source file that stand together.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Excerpt {
+    /// The number of the first, from 1 on.
+    pub first: u32,
+    /// Their text, without what is beyond the end of a sensible line.
+    pub lines: Vec<String>,
 }
 
 /// A count as coz writes it: some of its versions let unsigned numbers wrap below zero, others print floats.

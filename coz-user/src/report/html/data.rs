@@ -124,7 +124,7 @@ impl Page<'_> {
             report: json::report(profile, estimate, &none),
             lines,
             samples,
-            sources: excerpts.read(),
+            sources: excerpts.read(source::Sources::of(profile)),
         };
         // Only maps with keys that are no strings, or a failing writer, could make this fail: there are none.
         serde_json::to_string(&data).unwrap_or_default()

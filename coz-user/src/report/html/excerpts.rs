@@ -1,11 +1,10 @@
 //! The text around profiled lines, as far as its files are at hand.
 
-use super::super::source::Sources;
+use super::super::source::{Sources, around};
+use crate::experiment::record::Excerpt;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Lines shown before and after each profiled one.
-const AROUND: u32 = 8;
 /// Longer lines are cut: generated code has lines of megabytes.
 const LONGEST: usize = 400;
 /// A page holds no more lines of source than this: what has most samples comes first.
@@ -22,14 +21,7 @@ pub(super) struct Excerpts<'a> {
 #[derive(Debug, PartialEq, Serialize)]
 pub(super) struct File {
     file: String,
-    parts: Vec<Part>,
-}
-
-/// Lines that stand together.
-#[derive(Debug, PartialEq, Serialize)]
-struct Part {
-    first: u32,
-    lines: Vec<String>,
+    parts: Vec<Excerpt>,
 }
 
 impl<'a> Excerpts<'a> {
@@ -39,29 +31,20 @@ impl<'a> Excerpts<'a> {
             return;
         }
         let lines = self.files.entry(file).or_default();
-        for near in number.saturating_sub(AROUND).max(1)..=number.saturating_add(AROUND) {
+        for near in around(number) {
             self.wanted += usize::from(lines.insert(near));
         }
     }
 
     /// Reads them.
-    pub(super) fn read(self) -> Vec<File> {
-        let mut sources = Sources::default();
-        self.files.into_iter().filter_map(|(file, lines)| read(file, &lines, &mut sources)).collect()
+    pub(super) fn read(self, mut sources: Sources) -> Vec<File> {
+        let short = |text: &str| text.trim_end().chars().take(LONGEST).collect();
+        let files = self.files.into_iter().map(|(file, lines)| File {
+            file: file.to_owned(),
+            parts: sources.excerpts(file, &lines, short),
+        });
+        files.filter(|file| !file.parts.is_empty()).collect()
     }
-}
-
-fn read(file: &str, lines: &BTreeSet<u32>, sources: &mut Sources) -> Option<File> {
-    let mut parts: Vec<Part> = Vec::new();
-    for &number in lines {
-        let Some(text) = sources.raw(file, number) else { continue };
-        let text: String = text.trim_end().chars().take(LONGEST).collect();
-        match parts.last_mut() {
-            Some(part) if part.first as usize + part.lines.len() == number as usize => part.lines.push(text),
-            _ => parts.push(Part { first: number, lines: vec![text] }),
-        }
-    }
-    (!parts.is_empty()).then(|| File { file: file.to_owned(), parts })
 }
 
 #[cfg(test)]
@@ -81,7 +64,7 @@ mod tests {
             excerpts.want((path, number));
         }
         excerpts.want(("/no/such/file", 1));
-        let read = excerpts.read();
+        let read = excerpts.read(Sources::default());
         assert_eq!(read.len(), 1, "a file that is not there is left out");
         let ranges: Vec<_> = read[0].parts.iter().map(|p| (p.first, p.lines.len())).collect();
         assert_eq!(ranges, [(1, 28), (62, 17), (92, 9)]);
@@ -96,6 +79,6 @@ mod tests {
         let mut excerpts = Excerpts::default();
         (1..1_000_000).step_by(17).for_each(|number| excerpts.want((path, number)));
         assert!(excerpts.wanted < MOST + 20);
-        assert_eq!(excerpts.read()[0].parts[0].lines[0].chars().count(), LONGEST);
+        assert_eq!(excerpts.read(Sources::default())[0].parts[0].lines[0].chars().count(), LONGEST);
     }
 }

@@ -123,3 +123,17 @@ fn base64_is_that_of_rfc_4648() {
     }
     assert_eq!(base64(&[0xfb, 0xff]), "+/8=");
 }
+
+#[test]
+fn the_source_comes_from_the_profile_where_its_files_are_not() {
+    let mut profile = profile();
+    let lines = vec!["int work(void) {".to_owned(), "  return 1;".to_owned()];
+    profile.samples[0].around = vec![crate::experiment::record::Excerpt { first: 9, lines }];
+    let page = page(&profile);
+    let sources = &data(&page)["sources"];
+    assert_eq!(sources[0]["file"], "/src/app.c");
+    assert_eq!(
+        (&sources[0]["parts"][0]["first"], &sources[0]["parts"][0]["lines"][1]),
+        (&9.into(), &"  return 1;".into())
+    );
+}
