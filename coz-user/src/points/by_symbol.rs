@@ -1,7 +1,7 @@
 //! Points by symbol: which functions, and which inlined copies of them, a name means.
 
 use super::candidates::candidates;
-use super::code::{Body, Boundary};
+use super::code::{self, Body, Boundary};
 use super::resolve::{Found, nearest};
 use crate::symbols::{Function, Inlined, Module, demangle, short_name, split_clone};
 use anyhow::{Result, bail};
@@ -138,8 +138,16 @@ fn entry(module: &Module, function: &Function, offset: u64) -> Result<Found> {
              +{before}{ends}"
         );
     }
-    let what = if offset == 0 { what } else { format!("{what}+{offset}") };
-    Ok(Found { address: function.address.wrapping_add(offset), what })
+    if offset == 0 {
+        return Ok(Found { address: begin(module, function), what });
+    }
+    Ok(Found { address: function.address.wrapping_add(offset), what: format!("{what}+{offset}") })
+}
+
+/// Where a function is passed once a call: its entry, or in a Go program where its stack is known to be large enough.
+pub(crate) fn begin(module: &Module, function: &Function) -> u64 {
+    let behind = if module.elf().is_go() { code::behind_stack_check(&body(module, function)) } else { 0 };
+    function.address.wrapping_add(behind)
 }
 
 fn inlined(copy: &Inlined) -> Found {

@@ -78,15 +78,43 @@ impl Body<'_> {
     }
 }
 
+/// Behind the check of a Go function whether its stack is large enough, bytes from its entry: where that is not so the
+/// function gets another stack and begins anew, without a return in between. 0: there is no such check.
+pub(crate) fn behind_stack_check(body: &Body<'_>) -> u64 {
+    let code: Vec<Instruction> = body.instructions().collect();
+    let is_straight = |i: &&Instruction| matches!(i.flow_control(), FlowControl::Next | FlowControl::Call);
+    // The piece that ends with a jump to the entry.
+    let Some(end) = code.iter().rposition(|i| {
+        i.flow_control() == FlowControl::UnconditionalBranch && i.near_branch_target() == body.address
+    }) else {
+        return 0;
+    };
+    let length = code[..end].iter().rev().take_while(is_straight).count();
+    let grows = &code[end - length..end];
+    // The checks are all that stands before the last jump to it.
+    let leads = |i: &Instruction| {
+        i.flow_control() == FlowControl::ConditionalBranch
+            && grows.iter().any(|first| first.ip() == i.near_branch_target())
+    };
+    let Some(last) = code.iter().position(leads) else { return 0 };
+    let more = code[last + 1..].iter().take(3).rposition(leads).map_or(0, |more| more + 1);
+    let behind = code[last + more].next_ip();
+    let begins_a_loop = code.iter().any(|i| i.near_branch_target() == behind);
+    if begins_a_loop || behind >= code[end].ip() { 0 } else { behind - body.address }
+}
+
 /// The instructions by which a function returns, if those are all the ways out of it. `parts`: its body, and where it was
 /// split the pieces of it that stand elsewhere.
 ///
 /// # Errors
 /// Why that is not known.
-pub(crate) fn returns(parts: &[Body<'_>]) -> Result<Vec<u64>, Unclear> {
+pub(crate) fn returns(parts: &[Body<'_>], is_go: bool) -> Result<Vec<u64>, Unclear> {
     let Some(entry) = parts.first().filter(|body| !body.bytes.is_empty()) else { return Err(Unclear::Size) };
     // Back to the entry is a call of itself, without a return in between.
-    let stays = |target: u64| target != entry.address && parts.iter().any(|part| part.contains(target));
+    let begins_anew = is_go && behind_stack_check(entry) > 0;
+    let stays = |target: u64| {
+        (target != entry.address || begins_anew) && parts.iter().any(|part| part.contains(target))
+    };
     let mut found = Vec::new();
     for instruction in parts.iter().flat_map(Body::instructions) {
         if instruction.is_invalid() {
@@ -141,21 +169,21 @@ mod tests {
     fn every_return_is_found() {
         // test %edi, %edi; je +1; ret; rep ret
         let code = [0x85, 0xFF, 0x74, 0x01, 0xC3, 0xF3, 0xC3];
-        assert_eq!(returns(&[body(&code)]), Ok(vec![0x1004, 0x1005]));
+        assert_eq!(returns(&[body(&code)], false), Ok(vec![0x1004, 0x1005]));
     }
 
     #[test]
     fn jumps_to_elsewhere_are_ways_out_too() {
         // jmp +0x100
-        assert_eq!(returns(&[body(&[0xE9, 0, 1, 0, 0])]), Err(Unclear::Tail));
+        assert_eq!(returns(&[body(&[0xE9, 0, 1, 0, 0])], false), Err(Unclear::Tail));
         // jmp to itself, that is, to the entry
-        assert_eq!(returns(&[body(&[0xEB, 0xFE, 0xC3])]), Err(Unclear::Tail));
+        assert_eq!(returns(&[body(&[0xEB, 0xFE, 0xC3])], false), Err(Unclear::Tail));
         // jmp *%rax; and with notrack, as a table's
-        assert_eq!(returns(&[body(&[0xFF, 0xE0, 0xC3])]), Err(Unclear::Computed));
-        assert_eq!(returns(&[body(&[0x3E, 0xFF, 0xE0, 0xC3])]), Ok(vec![0x1003]));
+        assert_eq!(returns(&[body(&[0xFF, 0xE0, 0xC3])], false), Err(Unclear::Computed));
+        assert_eq!(returns(&[body(&[0x3E, 0xFF, 0xE0, 0xC3])], false), Ok(vec![0x1003]));
         // ud2; nothing at all
-        assert_eq!(returns(&[body(&[0x0F, 0x0B])]), Err(Unclear::NoWay));
-        assert_eq!(returns(&[body(&[])]), Err(Unclear::Size));
+        assert_eq!(returns(&[body(&[0x0F, 0x0B])], false), Err(Unclear::NoWay));
+        assert_eq!(returns(&[body(&[])], false), Err(Unclear::Size));
     }
 
     #[test]
@@ -164,7 +192,32 @@ mod tests {
         let hot = [0x0F, 0x84, 0xFA, 0x0F, 0, 0, 0xC3];
         // ret
         let cold = Body { address: 0x2000, bytes: &[0xC3] };
-        assert_eq!(returns(&[body(&hot), cold]), Ok(vec![0x1006, 0x2000]));
-        assert_eq!(returns(&[body(&hot)]), Err(Unclear::Tail));
+        assert_eq!(returns(&[body(&hot), cold], false), Ok(vec![0x1006, 0x2000]));
+        assert_eq!(returns(&[body(&hot)], false), Err(Unclear::Tail));
+    }
+
+    #[test]
+    fn a_go_function_that_begins_anew_with_a_larger_stack_has_not_returned() {
+        // cmp 0x10(%r14), %rsp; jbe +5; sub $8, %rsp; add $8, %rsp... ; ret; call; jmp to the entry
+        let small = [
+            0x49, 0x3B, 0x66, 0x10, 0x76, 0x09, 0x48, 0x83, 0xEC, 0x08, 0x48, 0x83, 0xC4, 0x08, 0xC3, 0xE8,
+            0, 0, 0, 0, 0xEB, 0xEA,
+        ];
+        assert_eq!(behind_stack_check(&body(&small)), 6);
+        assert_eq!(returns(&[body(&small)], true), Ok(vec![0x100E]));
+        assert_eq!(returns(&[body(&small)], false), Err(Unclear::Tail), "elsewhere it is a call of itself");
+        // mov %rsp, %r12; sub $0x100, %r12; jb; cmp 0x10(%r14), %r12; jbe; nop; ret; call; jmp
+        let large = [
+            0x49, 0x89, 0xE4, 0x49, 0x81, 0xEC, 0, 1, 0, 0, 0x72, 0x08, 0x4D, 0x3B, 0x66, 0x10, 0x76, 0x02,
+            0x90, 0xC3, 0xE8, 0, 0, 0, 0, 0xEB, 0xE5,
+        ];
+        assert_eq!(behind_stack_check(&body(&large)), 18);
+        assert_eq!(returns(&[body(&large)], true), Ok(vec![0x1013]));
+        // Without a check there is nothing to be behind of; and a loop's begin is passed again and again.
+        assert_eq!(behind_stack_check(&body(&[0x90, 0xC3])), 0);
+        assert_eq!(behind_stack_check(&body(&[0x90, 0xEB, 0xFD, 0xC3])), 0);
+        let mut loops = small;
+        loops[10..14].copy_from_slice(&[0xEB, 0xFA, 0x90, 0x90]);
+        assert_eq!(behind_stack_check(&body(&loops)), 0);
     }
 }

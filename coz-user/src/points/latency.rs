@@ -63,8 +63,11 @@ fn whole(spec: &Spec, binaries: &Binaries) -> Result<Latency> {
     let (ends, note) = returns::find(&module, symbol)?;
     // The same functions as have returns; inlined copies have none.
     let begins = by_symbol::meant(&module, symbol, false)?.functions.into_iter().map(|function| {
-        site(&module, Found { address: function.address, what: by_symbol::full_name(&function.symbol) })
+        let address = by_symbol::begin(&module, function);
+        site(&module, Found { address, what: by_symbol::full_name(&function.symbol) })
     });
     let begin = Source::Probes(begins.collect::<Result<_>>()?);
-    Ok(Latency { name: spec.name.clone(), begin, end: Source::Probes(ends), framed: true, note })
+    // A goroutine's call may end in another thread, and on another stack.
+    let framed = !module.elf().is_go();
+    Ok(Latency { name: spec.name.clone(), begin, end: Source::Probes(ends), framed, note })
 }

@@ -2,7 +2,8 @@
 //!
 //! Where all ways out are instructions that return, probes go onto these. Else the kernel replaces the return address at
 //! the function's entry: that catches jumps to another function at the end too (a call that returns from there counts
-//! once, when it does), but a stack that is unwound through such a frame can not be followed any further.
+//! once, when it does), but a stack that is unwound through such a frame can not be followed any further. Go's runtime ends the
+//! program when it meets one.
 
 use super::by_symbol;
 use super::code::{self, Body};
@@ -40,15 +41,22 @@ pub(crate) fn find(module: &Module, name: &str) -> Result<(Vec<Site>, Option<Str
         ));
     }
     let mut sites = Vec::new();
+    let is_go = module.elf().is_go();
     for function in meant.functions {
         by_symbol::check_direct(module, function)?;
         let what = format!("{} returns", by_symbol::full_name(&function.symbol));
-        match code::returns(&parts(module, function)) {
+        match code::returns(&parts(module, function), is_go) {
             Ok(places) => {
                 for address in places {
                     sites.push(site(module, Found { address, what: what.clone() })?);
                 }
             }
+            // It walks its stacks and ends where it does not know a return address: always, and soon.
+            Err(why) if is_go => bail!(
+                "the returns of '{name}' cannot be seen, because {}: in a Go program the kernel must not replace the address that \
+                 a function returns to; name two places instead (-L BEGIN,END), or another function",
+                why.as_str()
+            ),
             Err(why) => {
                 let entry = site(module, Found { address: function.address, what })?;
                 sites.push(Site { at_return: true, ..entry });

@@ -79,6 +79,15 @@ impl Elf {
         &self.path
     }
 
+    /// Whether it is of Go: its runtime walks and moves stacks, and knows only its own return addresses.
+    #[must_use]
+    pub fn is_go(&self) -> bool {
+        let named = |object: &object::File<'_>| {
+            [".note.go.buildid", ".go.buildinfo"].iter().any(|name| object.section_by_name(name).is_some())
+        };
+        parse(&self.map, &self.path).is_ok_and(|object| named(&object))
+    }
+
     /// The whole file.
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.map

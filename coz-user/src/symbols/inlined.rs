@@ -131,10 +131,19 @@ impl Module {
             }
             let (_, unit) = last.as_ref()?;
             unit.frames_at(*address, &mut around);
-            let frame = unit.frames.get(*around.first()? as usize)?;
-            let known = names.describe(range.unit as usize, frame.entry);
-            let file = known.file.filter(|_| known.line > 0)?;
-            Some(Declaration { file: file.to_string(), line: known.line })
+            let known = around
+                .first()
+                .and_then(|first| unit.frames.get(*first as usize))
+                .map(|frame| names.describe(range.unit as usize, frame.entry));
+            match known.and_then(|known| Some((known.file?, known.line))) {
+                Some((file, line)) if line > 0 => Some(Declaration { file: file.to_string(), line }),
+                // Line tables only, or Go's: the line of its first instruction.
+                _ => {
+                    let rows = debug.unit(range.unit, &dwarf, self.elf());
+                    let row = rows.row_at(*address).filter(|row| row.line > 0)?;
+                    Some(Declaration { file: rows.file(row.file)?.to_string(), line: row.line })
+                }
+            }
         };
         addresses.iter().map(&mut find).collect()
     }
