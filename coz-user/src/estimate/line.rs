@@ -104,6 +104,8 @@ pub struct Line {
     pub phase_factor: f64,
     /// Whether that factor was outside what can be believed.
     pub phase_capped: bool,
+    /// The most that its slope can be: see [`own_time::most`].
+    pub own_time: Option<f64>,
     /// Whether its slope was more than its own time allows, so that it is not to be believed.
     pub is_beyond_own_time: bool,
     /// Why it is not shown by default.
@@ -210,7 +212,8 @@ impl Begun<'_> {
         let (slope, chance) = bootstrap.slope();
         line.slope = Some(slope);
         line.chance = chance;
-        own_time::check(&mut line, own_time::most(&series.trials, &prepared.keep, series.kind));
+        line.own_time = own_time::most(&series.trials, &prepared.keep, series.kind);
+        own_time::check(&mut line);
         line
     }
 }

@@ -23,8 +23,8 @@ pub fn most(trials: &[Trial], keep: &[bool], kind: PointKind) -> Option<f64> {
 }
 
 /// Marks a line whose slope surely exceeds what its own time allows: it is not known, and its intervals reach down to zero.
-pub fn check(line: &mut Line, most: Option<f64>) {
-    let Some((most, slope)) = most.zip(line.slope.as_mut()) else { return };
+pub fn check(line: &mut Line) {
+    let Some((most, slope)) = line.own_time.zip(line.slope.as_mut()) else { return };
     if slope.low.is_none_or(|low| low <= most * (1.0 + TOLERANCE) + SLACK) {
         return;
     }
@@ -42,11 +42,11 @@ mod tests {
     use super::*;
     use crate::estimate::{Estimated, Level};
 
-    fn line(low: f64) -> Line {
+    fn line(low: f64, own_time: Option<f64>) -> Line {
         let level =
             Level { permille: 500, effect: 0.2, low: Some(low / 2.0), high: Some(0.4), ..Level::default() };
         let slope = Estimated { value: 0.4, low: Some(low), high: Some(0.8) };
-        Line { slope: Some(slope), chance: Some(1e-6), summary: vec![level], ..Line::default() }
+        Line { own_time, slope: Some(slope), chance: Some(1e-6), summary: vec![level], ..Line::default() }
     }
 
     #[test]
@@ -61,14 +61,14 @@ mod tests {
 
     #[test]
     fn what_cannot_be_is_not_believed() {
-        let mut absurd = line(0.14);
-        check(&mut absurd, Some(0.05));
+        let mut absurd = line(0.14, Some(0.05));
+        check(&mut absurd);
         assert!(absurd.is_beyond_own_time && absurd.chance.is_none());
         assert_eq!((absurd.slope.unwrap().low, absurd.summary[0].low), (Some(0.0), Some(0.0)));
         for (low, most) in [(0.08, Some(0.05)), (0.14, Some(0.3)), (0.14, None)] {
-            let mut fine = line(low);
-            check(&mut fine, most);
-            assert_eq!(fine, line(low), "{low} {most:?}");
+            let mut fine = line(low, most);
+            check(&mut fine);
+            assert_eq!(fine, line(low, most), "{low} {most:?}");
         }
     }
 }

@@ -40,6 +40,7 @@ fn standing(line: &Line) -> Standing {
             .map(|level| level.experiments)
             .sum(),
         is_open: line.hidden.is_some() || line.verdict == Verdict::Undecided,
+        own_time: line.own_time,
         is_wanted: false,
     }
 }

@@ -15,6 +15,8 @@ pub struct Standing {
     pub experiments: usize,
     /// Whether it has no answer yet.
     pub is_open: bool,
+    /// The most that its slope can be, by the time for which it runs; `None` where that is no bound.
+    pub own_time: Option<f64>,
     /// Whether it stands first in the report, and `--until` asks for its interval to be narrowed.
     pub is_wanted: bool,
 }
@@ -25,21 +27,34 @@ const UNKNOWN: f64 = 0.5;
 /// Which line stands first is not known before every line with this share of the samples has been tried.
 const UNEXPLORED: f64 = 0.05;
 
-/// The line that the next round should go to, of these with their shares of the samples: a hot one that was never tried, else the
-/// one that is wanted, else the open one whose interval is the widest, as far as that matters. `None` when no line is open.
+/// A line's own time is guessed from its samples: it may be as much more.
+const TOLERANCE: f64 = 0.25;
+
+/// The line that the next round should go to, of these with their shares of the samples: a hot one that was never tried and that runs
+/// for long enough to be worth more than the one that is wanted, else that one, else the open one whose interval is the widest, as far as that matters. `None` when no line is open.
 ///
 /// How far it matters: what making a line faster can save goes with the line's share of the time, and the error of a mean
 /// of `n` experiments with `1 / sqrt(n)`; so widths are weighed with the root of the share, and hot lines come first
 /// without cold ones being shut out.
 #[must_use]
 pub fn widest(lines: &[(LineId, f64)], standings: &BTreeMap<LineId, Standing>) -> Option<LineId> {
+    let wanted = lines.iter().find_map(|&(line, share)| {
+        standings.get(&line).filter(|s| s.is_wanted).map(|standing| (line, share, standing))
+    });
+    // Nobody is worth more than the time for which it runs, and that goes with its samples.
+    let may_be_first = |share: f64| match wanted {
+        Some((_, first, Standing { own_time: Some(own), effect, half_width, .. })) => {
+            0.5 * own * share / first * (1.0 + TOLERANCE) >= effect - half_width
+        }
+        _ => true,
+    };
     let unknown = lines.iter().filter(|(line, share)| *share >= UNEXPLORED && !standings.contains_key(line));
-    if let Some((line, _)) = unknown.max_by(|a, b| a.1.total_cmp(&b.1)) {
+    let rivals = unknown.filter(|(_, share)| may_be_first(*share));
+    if let Some((line, _)) = rivals.max_by(|a, b| a.1.total_cmp(&b.1)) {
         return Some(*line);
     }
-    let wanted = lines.iter().find(|(line, _)| standings.get(line).is_some_and(|s| s.is_wanted));
-    if let Some((line, _)) = wanted {
-        return Some(*line);
+    if let Some((line, ..)) = wanted {
+        return Some(line);
     }
     let open = lines.iter().filter_map(|&(line, share)| {
         let width = match standings.get(&line) {
@@ -130,6 +145,22 @@ mod tests {
         assert_eq!(widest(&LINES, &standings), None, "nothing is open");
         standings.get_mut(&LineId(2)).unwrap().is_wanted = true;
         assert_eq!(widest(&LINES, &standings), Some(LineId(2)));
+    }
+
+    #[test]
+    fn who_cannot_be_first_is_not_tried_for_that() {
+        // Worth 20 to 30 % at 50 %; it runs for all of the time, with half of the samples.
+        let first = Standing { effect: 0.25, own_time: Some(1.0), is_wanted: true, ..standing(0.05, true) };
+        let next = |first| widest(&LINES, &BTreeMap::from([(LineId(1), first)]));
+        assert_eq!(next(first), Some(LineId(2)), "worth up to 30 % at 50 %");
+        let sure = Standing { effect: 0.45, ..first };
+        assert_eq!(next(sure), Some(LineId(1)), "neither of the others can be worth 40 %");
+        assert_eq!(
+            next(Standing { own_time: None, ..sure }),
+            Some(LineId(2)),
+            "a latency knows no such bound"
+        );
+        assert_eq!(next(Standing { is_wanted: false, ..sure }), Some(LineId(2)), "every line is to be known");
     }
 
     #[test]
