@@ -32,11 +32,17 @@ fn rust(symbol: &str) -> Option<String> {
     Some(format!("{name:#}"))
 }
 
+/// How deep a C++ name may nest. A name that is none is tried in every way that its beginning may mean, twice as many
+/// with each level or two: a second at 96, 20 ms at 64. Of 122,000 names of LLVM's and the standard library's, 23
+/// are nested more deeply than this and stay as they are.
+const NESTED: u32 = 64;
+
 fn cpp(symbol: &str, parameters: bool) -> Option<String> {
     if !symbol.starts_with("_Z") && !symbol.starts_with("__Z") {
         return None;
     }
-    let parsed = cpp_demangle::Symbol::new(symbol).ok()?;
+    let bounded = cpp_demangle::ParseOptions::default().recursion_limit(NESTED);
+    let parsed = cpp_demangle::Symbol::new_with_options(symbol, &bounded).ok()?;
     let options = cpp_demangle::DemangleOptions::new().recursion_limit(160);
     let options = if parameters { options } else { options.no_params().no_return_type() };
     parsed.demangle_with_options(&options).ok()
@@ -86,6 +92,14 @@ mod tests {
         assert_eq!(demangle("main"), "main");
         assert_eq!(demangle("_Z"), "_Z");
         assert_eq!(demangle(""), "");
+    }
+
+    #[test]
+    fn a_name_that_may_mean_anything_is_given_up() {
+        for levels in [8, 20, 100, 1000] {
+            let name = format!("_ZSt4sort{}", "ILSt".repeat(levels));
+            assert_eq!(demangle(&name), name, "or this test does not end");
+        }
     }
 
     #[test]
