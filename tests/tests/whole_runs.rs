@@ -97,7 +97,7 @@ fn failing(place: &Place) -> Ended {
 #[test]
 fn the_first_run_that_fails_is_the_last_and_its_code_ours() {
     let place = Place::new();
-    failing(&place).assert_says(7, &[]);
+    failing(&place).assert_says(7, &["run 3 of 9 is the last: exit code 7"]);
     let runs = std::fs::read_to_string(place.path().join("runs")).expect("it was written");
     assert_eq!(runs.lines().count(), 3);
     let records = records(&place);

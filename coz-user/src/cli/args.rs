@@ -18,6 +18,7 @@ Examples:
   sudo coz-bpf run -P handle_request -d 60 ./server  each call of handle_request is a visit
   sudo coz-bpf run -P src/queue.rs:120 -- ./app -o out
   sudo coz-bpf run -P 'done=libq.so@queue::pop' ./app
+  sudo coz-bpf run --end-to-end ./convert in out     20 runs, each of which is an experiment
   sudo coz-bpf run --live=8000 -P f ./app            the page on 127.0.0.1:8000 while it runs
 
 A progress point is [NAME=][BINARY@]WHERE. WHERE is SYMBOL, SYMBOL+OFFSET, FILE:LINE, \

@@ -42,15 +42,26 @@ impl Session {
                 runs.is_between = true;
                 self.tell(Event::RunEnded);
             }
-            _ => self.ending = Some(End::Program(status)),
+            runs => {
+                if let Some(Runs { begun, planned, .. }) = runs
+                    && begun < planned
+                {
+                    self.voice.mention(&format!("run {begun} of {planned} is the last: {status}"));
+                }
+                self.ending = Some(End::Program(status));
+            }
         }
     }
 
     /// No run follows: what there is to be waited for has ended, and this is what we leave with.
     pub(super) fn end_between_runs(&mut self, status: ExitStatus) {
-        if self.is_between_runs() {
-            self.ending.get_or_insert(End::Program(status));
+        let Some(Runs { begun, planned, is_between: true }) = &self.runs else { return };
+        if begun < planned && !self.table_ready && self.ending.is_none() {
+            self.voice.mention(&format!(
+                "run {begun} of {planned} is the last: no line that could be sped up was sampled"
+            ));
         }
+        self.ending.get_or_insert(End::Program(status));
     }
 
     /// A signal that no program is there to get: we end as if the program had died of it.

@@ -33,7 +33,7 @@ pub fn explain(profile: &Profile, estimate: &Estimate, shows_hidden: bool) -> Op
     } else if whole {
         ended_early(took)
     } else if estimate.counted == 0 && discarded > 0 {
-        all_discarded(estimate, discarded)
+        all_discarded(estimate, discarded, profile.startup.end_to_end)
     } else if estimate.counted > 0 && estimate.points.is_empty() {
         "No experiment had a progress point. Name what the program is there for with --progress (`coz-bpf points \
          PROGRAM` lists what can serve)."
@@ -80,11 +80,11 @@ fn without_points(profile: &Profile) -> String {
     format!(
         "There was no progress point, so no experiment could be made: the run counts as one whole, end to end, of \
          {took:.1} s. Name what the program is there for with --progress (`coz-bpf points PROGRAM` lists what can serve), \
-         or use --end-to-end. Below is where the time goes; it does not tell what would make the program faster."
+         or use --end-to-end, which runs the program again and again. Below is where the time goes; it does not tell what would make the program faster."
     )
 }
 
-fn all_discarded(estimate: &Estimate, discarded: usize) -> String {
+fn all_discarded(estimate: &Estimate, discarded: usize, whole_runs: bool) -> String {
     let mut text = match discarded {
         1 => "The only experiment does not count:".to_owned(),
         _ => format!("None of the {discarded} experiments counts:"),
@@ -95,6 +95,9 @@ fn all_discarded(estimate: &Estimate, discarded: usize) -> String {
     }
     let most = estimate.discarded.iter().max_by_key(|(_, n)| **n).map(|(why, _)| *why);
     text.push_str(match most {
+        Some(Why::Truncated | Why::Interrupted) if whole_runs => {
+            "\nA run counts if the program ends by itself, with exit code 0."
+        }
         Some(Why::Truncated | Why::Interrupted) => {
             "\nGive the program more to do, or shorten the experiments."
         }
