@@ -147,6 +147,7 @@ const ROOT_TESTS: &[&str] = &[
     "diff",
     "attach",
     "inject",
+    "trees",
 ];
 
 #[cfg(test)]
