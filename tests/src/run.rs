@@ -179,6 +179,11 @@ impl Running {
         assert_eq!(result, 0, "signal {signal} cannot be sent");
     }
 
+    /// Ends its standard input, which was piped.
+    pub fn end_input(&mut self) {
+        self.child.stdin.take();
+    }
+
     /// What its standard output holds so far.
     #[must_use]
     pub fn output_so_far(&self) -> String {

@@ -100,28 +100,40 @@ impl Guests {
     }
 
     /// A process of the set has forked: what was put into it is in the child, too. Where it is being entered just now that will be seen
-    /// when it has been.
-    pub fn forked(&mut self, child: u32, parent: u32) {
+    /// when it has been. Otherwise: from whom it has it.
+    pub fn forked(&mut self, child: u32, parent: u32) -> Option<Arc<Entered>> {
+        let is_waiting = |children: &&mut Vec<u32>| children.contains(&parent);
         if let Some(children) = self.pending.get_mut(&parent) {
             children.push(child);
+        } else if let Some(family) = self.pending.values_mut().find(is_waiting) {
+            family.push(child);
         } else if let Some(origin) = self.entered.get(&parent).or_else(|| self.origins.get(&parent)) {
-            self.origins.insert(child, Arc::clone(origin));
+            let origin = Arc::clone(origin);
+            self.origins.insert(child, Arc::clone(&origin));
+            return Some(origin);
         }
+        None
     }
 
-    /// This process has been answered for, and was entered or not: those of its children that have the handler from it. The others are
-    /// entered themselves.
-    pub fn waiting_for(&mut self, parent: u32, entered: Option<&Entered>) -> Vec<(u32, Arc<Entered>)> {
+    /// This process has been answered for: those of its children that have the handler from it. The others are entered themselves, unless
+    /// it `was_refused`: what is in its way is in theirs.
+    pub fn waiting_for(
+        &mut self,
+        parent: u32,
+        entered: Option<&Entered>,
+        was_refused: bool,
+    ) -> Vec<(u32, Arc<Entered>)> {
         let children = self.pending.remove(&parent).unwrap_or_default();
-        let Some(entered) = entered else { return Vec::new() };
         let mut with_handler = Vec::new();
         for child in children {
-            match i32::try_from(child).ok().and_then(|pid| entered.inherited_by(pid)) {
+            let pid = i32::try_from(child).ok();
+            match entered.zip(pid).and_then(|(entered, pid)| entered.inherited_by(pid)) {
                 Some(inherited) => {
                     let inherited = Arc::new(inherited);
                     self.entered.insert(child, Arc::clone(&inherited));
                     with_handler.push((child, inherited));
                 }
+                None if was_refused => {}
                 None => self.enter(child),
             }
         }

@@ -82,8 +82,15 @@ impl Session {
 
     /// A process of the set has forked.
     pub(super) fn forked(&mut self, child: u32, parent: u32) {
-        if let Some(guests) = &mut self.ready.guests {
-            guests.forked(child, parent);
+        let Some(origin) = self.ready.guests.as_mut().and_then(|guests| guests.forked(child, parent)) else {
+            return;
+        };
+        // The kernel side has copied what it knew of the parent just then: that may have been before we told it.
+        let known = self.ready.kernel.process(child).ok().flatten();
+        if known.is_none_or(|process| process.handler == 0)
+            && let Some(entered) = origin.inherited_by(child.cast_signed())
+        {
+            self.has_handler(child, &entered);
         }
     }
 
@@ -124,6 +131,8 @@ impl Session {
 
     /// It was tried to enter a process, or to ask its filters.
     pub(super) fn answered(&mut self, answer: Answer) {
+        // Of a process that has ended, whom it had forked before is told there.
+        self.kernel_events();
         match answer {
             Answer::Entered(pid, result) => self.entered(pid, result),
             Answer::Asked(pid, handler, result) => self.filters_answered(pid, handler, result),
@@ -133,8 +142,10 @@ impl Session {
     fn entered(&mut self, pid: u32, result: Result<Entered, Refused>) {
         let Some(guests) = &mut self.ready.guests else { return };
         let refused = result.as_ref().err().map(ToString::to_string);
+        // One that has ended may have become a daemon: its child.
+        let was_refused = result.as_ref().is_err_and(|why| !matches!(why, Refused::Gone));
         let entered = guests.answered(pid, result);
-        let children = guests.waiting_for(pid, entered.as_deref());
+        let children = guests.waiting_for(pid, entered.as_deref(), was_refused);
         let settled = guests.is_settled() && guests.count() > 0;
         if let Some(why) = refused {
             self.voice.mention(&format!("process {pid} is not delayed: {why}"));
@@ -142,17 +153,21 @@ impl Session {
         let with_handler = entered.map(|entered| (pid, entered)).into_iter().chain(children);
         for (pid, entered) in with_handler {
             self.ready.notices.extend(entered.notices().iter().cloned());
-            let (handler, filters) = (entered.handler(), entered.seccomp_filters());
-            self.describe(pid, |process| {
-                process.handler = handler;
-                process.seccomp_filters = filters;
-            });
+            self.has_handler(pid, &entered);
         }
         if settled && !self.can_delay {
             self.can_delay = true;
             self.open_table();
             self.look_for_points();
         }
+    }
+
+    fn has_handler(&mut self, pid: u32, entered: &Entered) {
+        let (handler, filters) = (entered.handler(), entered.seccomp_filters());
+        self.describe(pid, |process| {
+            process.handler = handler;
+            process.seccomp_filters = filters;
+        });
     }
 
     /// The program that was started has ended: those of its processes that run on and were entered are left.

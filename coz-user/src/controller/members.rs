@@ -150,7 +150,7 @@ impl Members {
     /// Whether the set is over: nobody is left who could belong to it. `alive`: whether any member is.
     pub fn are_over(&mut self, alive: bool) -> bool {
         match self.whom {
-            Whom::Pids(_) => self.named.iter().all(|(_, fd)| has_ended(fd)),
+            Whom::Pids(_) => !alive && self.named.iter().all(|(_, fd)| has_ended(fd)),
             Whom::All => false,
             Whom::Comm(_) | Whom::Cgroup(_) if alive => {
                 self.empty_since = None;
@@ -321,7 +321,8 @@ mod tests {
         assert_eq!(members.describe(), format!("process {} (sleep)", child.id()));
         child.kill().unwrap();
         child.wait().unwrap();
-        assert!(members.are_over(true) && members.now().unwrap().is_empty());
+        assert!(!members.are_over(true), "one of its children runs on");
+        assert!(members.are_over(false) && members.now().unwrap().is_empty());
         let waited = members.wait(None, |text| panic!("{text}")).unwrap_err();
         assert!(waited.to_string().contains("has ended"), "nobody comes back: {waited}");
     }

@@ -44,8 +44,10 @@ pub struct Growing {
     pub only_delayed: bool,
 }
 
-/// From this share of the arrivals on, their surplus is no chance.
+/// From this share of the arrivals on, their surplus matters,
 const SURPLUS: f64 = 0.05;
+/// or from this share of what is under way on: what never ends piles up there, however little it is of all that arrives.
+const PILE: f64 = 0.25;
 /// And so many times its own standard error, over the experiments: in a steady state it has either sign.
 const BEYOND_CHANCE: f64 = 3.0;
 /// Of fewer experiments nothing is said.
@@ -90,8 +92,9 @@ fn of_point(profile: &Profile, name: String) -> LatencyFacts {
         let surplus = sum.arrivals - sum.departures;
         let variance = sum.squares - surplus * surplus / sum.experiments;
         let chance = BEYOND_CHANCE * variance.max(0.0).sqrt();
-        let is_real =
-            sum.experiments >= MIN_EXPERIMENTS && surplus > SURPLUS * sum.arrivals && surplus > chance;
+        let matters =
+            surplus > SURPLUS * sum.arrivals || in_system.is_some_and(|level| surplus > PILE * level);
+        let is_real = sum.experiments >= MIN_EXPERIMENTS && matters && surplus > chance;
         is_real.then(|| Growing { share: surplus / sum.arrivals, only_delayed })
     };
     LatencyFacts {
@@ -187,6 +190,19 @@ mod tests {
         assert!((facts.rate - 500.0).abs() < 1e-9 && facts.in_system == Some(2.0));
         assert!((facts.little_ns.unwrap() - 4e6).abs() < 1.0 && facts.mean_ns == Some(4e6));
         assert!((facts.measured - 1.0).abs() < 1e-9 && facts.growing.is_none());
+    }
+
+    #[test]
+    fn a_few_that_never_end_pile_up_and_are_told_of() {
+        // Three of a thousand begin for good: nothing beside what arrives, most of what is under way.
+        let leaking = |n| LatencyPoint {
+            arrivals: 1_003,
+            departures: 1_000,
+            in_system: Some(1.0 + 3.0 * n as f64),
+            ..steady(n)
+        };
+        let growing = facts(&profile(|n| (0.0, leaking(n))))[0].growing.unwrap();
+        assert!((growing.share - 3.0 / 1_003.0).abs() < 1e-9 && !growing.only_delayed);
     }
 
     #[test]

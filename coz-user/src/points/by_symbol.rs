@@ -175,7 +175,8 @@ fn unknown<T>(module: &Module, name: &str) -> Result<T> {
     if table.is_empty() {
         bail!("no function '{name}' in {path}: it is stripped, its functions have no names");
     }
-    if table.functions().iter().any(|f| f.nameless) && !name.starts_with("sub_") {
+    let is_nameless = !table.is_empty() && table.functions().iter().all(|f| f.nameless);
+    if is_nameless && !name.starts_with("sub_") {
         bail!(
             "no function '{name}' in {path}: it is stripped, its functions have no names but their addresses, as in \
              sub_1a2b0; `coz-bpf points {path}` lists them"

@@ -33,7 +33,7 @@ pub fn explain(profile: &Profile, estimate: &Estimate, shows_hidden: bool) -> Op
     } else if whole {
         ended_early(took)
     } else if estimate.counted == 0 && discarded > 0 {
-        all_discarded(estimate, discarded, profile.startup.end_to_end)
+        all_discarded(estimate, discarded, profile)
     } else if estimate.counted > 0 && estimate.points.is_empty() {
         "No experiment had a progress point. Name what the program is there for with --progress (`coz-bpf points \
          PROGRAM` lists what can serve)."
@@ -84,7 +84,8 @@ fn without_points(profile: &Profile) -> String {
     )
 }
 
-fn all_discarded(estimate: &Estimate, discarded: usize, whole_runs: bool) -> String {
+fn all_discarded(estimate: &Estimate, discarded: usize, profile: &Profile) -> String {
+    let whole_runs = profile.startup.end_to_end;
     let mut text = match discarded {
         1 => "The only experiment does not count:".to_owned(),
         _ => format!("None of the {discarded} experiments counts:"),
@@ -99,7 +100,11 @@ fn all_discarded(estimate: &Estimate, discarded: usize, whole_runs: bool) -> Str
             "\nA run counts if the program ends by itself, with exit code 0."
         }
         Some(Why::Truncated | Why::Interrupted) => {
-            "\nGive the program more to do, or shorten the experiments."
+            "\nGive the program more to do, or profile many short runs with --end-to-end."
+        }
+        Some(Why::NoVisits) if are_never_reached(profile) => {
+            "\nNo progress point was reached in the whole run: this code is not executed, or was inlined elsewhere. Name \
+             another one (`coz-bpf points --run PROGRAM` suggests some)."
         }
         Some(Why::NoVisits) => "\nName a progress point that is visited more often, or run longer.",
         Some(Why::LostSamples) => "\nA lower --rate helps.",
@@ -109,6 +114,12 @@ fn all_discarded(estimate: &Estimate, discarded: usize, whole_runs: bool) -> Str
         _ => "\nRun longer.",
     });
     text
+}
+
+/// Whether the whole run has passed no progress point.
+fn are_never_reached(profile: &Profile) -> bool {
+    let points = profile.runtime.as_ref().map(|runtime| &runtime.health.points[..]).unwrap_or_default();
+    !points.is_empty() && points.iter().all(|point| point.visits == 0)
 }
 
 fn too_few(estimate: &Estimate) -> String {

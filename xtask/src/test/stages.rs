@@ -148,6 +148,7 @@ const ROOT_TESTS: &[&str] = &[
     "attach",
     "inject",
     "whole_runs",
+    "trees",
 ];
 
 #[cfg(test)]

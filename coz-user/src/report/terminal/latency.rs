@@ -10,30 +10,32 @@ pub(super) fn facts(facts: &LatencyFacts) -> String {
         text += &format!(", {} under way on average", count(level));
     }
     let own = facts.mean_ns.filter(|_| facts.is_measured());
-    if let Some(mean) = own.or(facts.little_ns) {
+    let leaks = facts.growing.is_some_and(|growing| !growing.only_delayed);
+    if let Some(mean) = own.or(facts.little_ns.filter(|_| !leaks)) {
         text += &format!(", mean {}", time(mean));
     }
     if facts.is_measured() {
         for (name, value) in ["median", "99th percentile"].into_iter().zip(facts.quantiles_ns) {
             text += &value.map_or_else(String::new, |value| format!(", {name} {}", time(value)));
         }
-    } else if facts.little_ns.is_some() {
+    } else if facts.little_ns.is_some() && !leaks {
         text += " (by Little's law; single ones are not known: begin and end are not in the same thread, or they overlap in it)";
     }
     text.push('.');
     match facts.growing {
         Some(Growing { share, only_delayed: false }) => {
             text += &format!(
-                " It is not steady: {:.0} % of what began did not end. The latency grows as long as the program runs, and \
-                 what is shown of lines holds for a run of this length at most.",
-                100.0 * share
+                " It is not steady: {} of what began did not end. The latency grows as long as the program runs, and \
+                 what is shown of lines holds for a run of this length at most. If nothing waits for longer and longer there, \
+                 some begins have no end: no mean follows, name a begin that has one.",
+                part(share)
             );
         }
         Some(Growing { share, only_delayed: true }) => {
             text += &format!(
-                " With delays it is not steady: {:.0} % of what began did not end. What arrives seems to go by a clock that \
+                " With delays it is not steady: {} of what began did not end. What arrives seems to go by a clock that \
                  no delay holds up (another machine, fixed times): gains look smaller than they are.",
-                100.0 * share
+                part(share)
             );
         }
         None => {}
@@ -48,6 +50,11 @@ pub(super) fn facts(facts: &LatencyFacts) -> String {
         );
     }
     text
+}
+
+/// A share, however small.
+fn part(share: f64) -> String {
+    if share >= 0.01 { format!("{:.0} %", 100.0 * share) } else { format!("{:.2} %", 100.0 * share) }
 }
 
 /// Where the two ways to the mean differ by more than this, something was not seen.
