@@ -36,7 +36,7 @@ pub fn deb() -> Result<()> {
         let path = folder.join(name);
         fs::write(&path, script).with_context(|| format!("cannot write {}", path.display()))?;
     }
-    sh::run(sh::cargo().args(["deb", "--no-build", "--package", "coz-user"]))
+    sh::run(sh::cargo().args(["deb", "--no-build", "--strip", "--package", "coz-user"]))
 }
 
 /// Builds the profiler without any need of shared libraries, makes sure of that, and prints where it is.
@@ -47,7 +47,10 @@ pub fn statically() -> Result<()> {
     let mut cargo = sh::cargo();
     sh::run(cargo.args(["build", "--release", "-p", "coz-user", "--target", STATIC]))
         .with_context(|| format!("the standard library for it is there? `rustup target add {STATIC}`"))?;
-    let path = sh::target_dir().join(STATIC).join("release/coz-bpf");
+    let folder = sh::target_dir().join(STATIC);
+    let (built, path) = (folder.join("release/coz-bpf"), folder.join("coz-bpf"));
+    // Four parts of five are debug information.
+    sh::run(Command::new("strip").arg("--strip-debug").arg("-o").arg(&path).arg(&built))?;
     let bytes = fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
     ensure!(!has_interpreter(&bytes)?, "{} needs shared libraries", path.display());
     print!("{}: {}", path.display(), sh::output(Command::new(&path).arg("--version"))?);
