@@ -136,6 +136,19 @@ impl Found<'_> {
         notices
     }
 
+    /// A point that a script's interpreter does not have may be in what the script starts.
+    fn hint_of_script(&self, error: anyhow::Error) -> anyhow::Error {
+        let Self::Program { program, .. } = self else { return error };
+        if !matches!(program.kind, Kind::Script { .. }) {
+            return error;
+        }
+        let hint = format!(
+            "{} is a script: a point in a program that it starts is named with that program, as in ./PROGRAM@SYMBOL",
+            program.path.display()
+        );
+        error.downcast::<Exit>().map_or_else(|other| other, |exit| exit.hint(hint).into())
+    }
+
     /// The main program's file.
     fn main(&self, attribution: &mut Attribution, notices: &mut Vec<String>) -> Option<Arc<Module>> {
         match self {
@@ -209,7 +222,7 @@ pub fn prepare(config: &RunConfig, voice: &Voice) -> Result<Ready> {
         })();
         (kernel.join().unwrap_or_else(|_| Err(anyhow!("loading the kernel side failed"))), points)
     });
-    let (asked, fixed, sample_cost) = points?;
+    let (asked, fixed, sample_cost) = points.map_err(|error| found.hint_of_script(error))?;
     let mut kernel = kernel?;
     drop(btf);
     // Last of what can fail for a reason of the user's, first of what changes anything.
@@ -303,7 +316,8 @@ fn pid_max() -> Result<u32> {
     text.trim().parse().context("kernel.pid_max is not a number")
 }
 
-fn check_machine(btf: &Result<Btf, BtfError>) -> Result<()> {
+/// Refuses where the kernel or our privileges do not allow a profile.
+pub(super) fn check_machine(btf: &Result<Btf, BtfError>) -> Result<()> {
     match doctor::failures(&doctor::machine(btf)) {
         Some(text) => {
             Err(Exit::failure(text).hint("`coz-bpf doctor` shows everything that was checked").into())

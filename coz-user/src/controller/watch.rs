@@ -12,10 +12,14 @@ use std::{
 use anyhow::{Context, Result};
 use aya::util::online_cpus;
 
-use super::{launcher::failure, setup::find_program};
+use super::{
+    launcher::failure,
+    setup::{self, find_program},
+};
 use crate::{
     cli::WatchConfig,
     kernel::{
+        btf::Btf,
         counting::{Counter, Whose},
         probe::Spot,
     },
@@ -56,6 +60,7 @@ pub fn run(config: &WatchConfig) -> Result<String> {
 }
 
 async fn watch(config: &WatchConfig) -> Result<String> {
+    setup::check_machine(&Btf::load())?;
     let identity = Identity::resolve(config.user.as_deref())?;
     let mut environment = identity.environment();
     let (typed, program) = find_program(&config.program, &environment, &identity)?;
@@ -120,7 +125,7 @@ impl Watching {
         }
         if let (true, Some(error)) = (rates.is_empty(), refusal) {
             return Err(error)
-                .context("the kernel lets nothing be counted (perf_event_open of a uprobe): is this root?");
+                .context("the kernel lets nothing be counted (perf_event_open of a uprobe); `coz-bpf doctor` shows what is missing");
         }
         let useful = |rate: f64| Pace { rate, spread: 0.0, threads: 1, busiest: 1.0 };
         rates.retain(|(_, rate)| useful(*rate).is_useful());

@@ -75,11 +75,14 @@ fn of_point(profile: &Profile, name: String) -> LatencyFacts {
     };
     let mut sum = Sum::default();
     let mut levels = (0.0, 0.0);
+    // What is under way where nothing has piled up yet.
+    let mut least = f64::INFINITY;
     let mut histogram: BTreeMap<u32, u64> = BTreeMap::new();
     for (time, point) in seen(true) {
         sum.add(time, point);
         if let Some(level) = point.in_system {
             levels = (levels.0 + level * time, levels.1 + time);
+            least = least.min(level);
         }
         point.histogram.iter().for_each(|(bucket, n)| *histogram.entry(*bucket).or_default() += n);
     }
@@ -91,7 +94,9 @@ fn of_point(profile: &Profile, name: String) -> LatencyFacts {
     let growing = |sum: &Sum, only_delayed| {
         let surplus = sum.arrivals - sum.departures;
         let variance = sum.squares - surplus * surplus / sum.experiments;
-        let chance = BEYOND_CHANCE * variance.max(0.0).sqrt();
+        // Even where it never shows, what is under way differs by its own root from one end of an experiment to the other.
+        let by_nature = if least.is_finite() { 2.0 * least.max(0.5) * sum.experiments } else { 0.0 };
+        let chance = BEYOND_CHANCE * variance.max(by_nature).sqrt();
         let matters =
             surplus > SURPLUS * sum.arrivals || in_system.is_some_and(|level| surplus > PILE * level);
         let is_real = sum.experiments >= MIN_EXPERIMENTS && matters && surplus > chance;

@@ -33,6 +33,8 @@ const TRIAL_RATE: u32 = 3989;
 const LOOK: Duration = Duration::from_millis(30);
 /// Shorter gaps between two looks at the clock are no interrupts.
 const GAP: Nanos = Nanos(500);
+/// Longer ones are not either: another thread had the CPU, or another machine.
+const SLICE: Nanos = Nanos(100_000);
 
 /// What a thread that does nothing but look at the clock saw: the gaps in its time.
 #[derive(Debug, Clone)]
@@ -79,6 +81,7 @@ fn look(long: Duration) -> Gaps {
 /// and time slices of other programs are either few or at the ends.
 fn sample_cost(rate: u32, gaps: Gaps) -> Nanos {
     let Gaps { mut lengths, had } = gaps;
+    lengths.retain(|gap| *gap < SLICE);
     lengths.sort_unstable_by(|a, b| b.cmp(a));
     let samples = (had.as_secs_f64() * f64::from(rate)) as usize;
     lengths.truncate(samples.max(1));
@@ -165,6 +168,14 @@ mod tests {
         lengths.extend([Nanos(800); 500]);
         let gaps = Gaps { lengths, had: Duration::from_millis(15) };
         assert_eq!(sample_cost(4000, gaps), Nanos(10_000));
+    }
+
+    #[test]
+    fn on_a_crowded_cpu_time_slices_are_not_taken_for_samples() {
+        // 2 ms of CPU time in 30: eight samples, and ten slices of others.
+        let mut lengths = vec![Nanos(10_000); 8];
+        lengths.extend([Nanos(2_800_000); 10]);
+        assert_eq!(sample_cost(4000, Gaps { lengths, had: Duration::from_millis(2) }), Nanos(10_000));
     }
 
     #[test]

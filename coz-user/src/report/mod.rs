@@ -104,6 +104,12 @@ impl Default for ReportOptions {
 /// # Errors
 /// When the profile cannot be read or a file cannot be written.
 pub fn run(request: &ReportOptions) -> Result<String> {
+    let files = [&request.coz, &request.csv, &request.html, &request.folded];
+    let printed = files.iter().filter(|file| file.as_deref() == Some(Path::new("-"))).count();
+    anyhow::ensure!(
+        printed + usize::from(request.json) <= 1,
+        "only one of --json and of outputs to - can go to the standard output: give the others a file"
+    );
     let profile = record::read(&request.file)?;
     let mut out = String::new();
     if let Some(path) = &request.coz {
@@ -119,7 +125,6 @@ pub fn run(request: &ReportOptions) -> Result<String> {
         let estimate = estimate_profile(&profile, &request.options);
         out += &deliver(path, &folded::text(&estimate, request.folded_by))?;
     }
-    let files = [&request.coz, &request.csv, &request.html, &request.folded];
     if request.json {
         out += &json_from_profile(&profile, &request.options);
     } else if files.iter().all(|file| file.is_none()) {

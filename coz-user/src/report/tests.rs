@@ -179,6 +179,19 @@ fn visits_are_told_though_no_experiment_was_made() {
 }
 
 #[test]
+fn a_point_that_is_never_reached_is_called_that() {
+    let mut profile = program().profile(7);
+    for recorded in &mut profile.experiments {
+        recorded.experiment.valid = false;
+        recorded.experiment.why = Some(Why::NoVisits);
+    }
+    let run = PointRun { name: "request".into(), ..PointRun::default() };
+    profile.runtime.as_mut().unwrap().health.points = vec![run];
+    let text = print(&profile);
+    assert!(text.contains("No progress point was reached in the whole run"), "{text}");
+}
+
+#[test]
 fn a_program_that_ends_at_once_is_explained() {
     let mut profile = samples_only();
     profile.runtime.as_mut().unwrap().time = 120_000_000;

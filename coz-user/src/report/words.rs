@@ -1,7 +1,7 @@
 //! Verdicts in words.
 
 use crate::estimate::{
-    Hidden, Level, Line, Verdict,
+    Estimated, Hidden, Level, Line, Verdict,
     more::{More, rounded},
 };
 
@@ -63,11 +63,19 @@ fn undecided(line: &Line, more: Option<More>) -> String {
     if line.is_beyond_own_time {
         return "not enough data: what was seen is more than its own time, so it is chance".into();
     }
-    let mut text = String::from("not enough data");
+    let shown = |slope: &Estimated| {
+        slope.low.is_some_and(|low| low > 0.0) || slope.high.is_some_and(|high| high < 0.0)
+    };
+    // By itself it would be sure; among many lines, one in twenty is so by chance.
+    let mut text = String::from(match line.slope.as_ref().is_some_and(shown) && line.hidden.is_none() {
+        true => "likely, but one of many lines that were tried",
+        false => "not enough data",
+    });
+    let is_place = line.location.rsplit_once(':').is_some_and(|(_, number)| number.parse::<u32>().is_ok());
+    let option = if is_place { "--fixed-line" } else { "--fixed-function" };
     match more {
         Some(more) if more.seconds > PATIENT && more.alone < more.seconds / 2.0 => {
-            text +=
-                &format!(": about {} more, {} with --fixed-line", rounded(more.seconds), rounded(more.alone));
+            text += &format!(": about {} more, {} with {option}", rounded(more.seconds), rounded(more.alone));
         }
         Some(more) => text += &format!(": about {} more", rounded(more.seconds)),
         None if line.hidden == Some(Hidden::NoBaseline) => text += ": no baseline yet",
@@ -114,7 +122,7 @@ mod tests {
             ..Level::default()
         };
         let summary = effects.into_iter().enumerate().map(level).collect();
-        Line { verdict, summary, phase_factor: 1.0, ..Line::default() }
+        Line { location: "a.c:7".into(), verdict, summary, phase_factor: 1.0, ..Line::default() }
     }
 
     #[test]
@@ -152,6 +160,13 @@ mod tests {
         assert_eq!(
             verdict(&absurd, None),
             "not enough data: what was seen is more than its own time, so it is chance"
+        );
+        let function = Line { location: "work".into(), ..open.clone() };
+        assert!(verdict(&function, more(500.0, 60.0)).ends_with("60 s with --fixed-function"));
+        let likely = Some(Estimated { value: 0.05, low: Some(0.01), high: Some(0.1) });
+        assert_eq!(
+            verdict(&Line { slope: likely, ..open.clone() }, more(8.0, 8.0)),
+            "likely, but one of many lines that were tried: about 8 s more"
         );
         let small = Line { slope: Some(Estimated { value: 0.05, low: Some(0.0), high: Some(0.1) }), ..open };
         assert_eq!(verdict(&small, None), "not enough data: too small an effect to tell soon");

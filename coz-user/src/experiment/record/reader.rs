@@ -288,8 +288,11 @@ impl Builder {
     }
 
     fn finish(mut self) -> Result<Profile, ReadError> {
-        if self.records == 0 && !self.profile.truncated {
-            return Err(ReadError::Empty);
+        match (self.records, self.profile.truncated) {
+            (0, false) => return Err(ReadError::Empty),
+            // Not even one record, and what there is has no end: nothing says that it is a profile.
+            (0, true) => return Err(ReadError::NoProfile),
+            _ => {}
         }
         // A killed writer can leave an experiment without some of its points: they would count as unvisited.
         if !self.ended {
