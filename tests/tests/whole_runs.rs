@@ -17,8 +17,8 @@ fn of_type<'a>(records: &'a [Value], kind: &str) -> Vec<&'a Value> {
 
 /// Percentage points that a prediction may be off: what it costs to start the program belongs to the run, too.
 const NEAR: f64 = 5.0;
-/// Attempts: whatever else the machine did meanwhile, it seldom does three times.
-const ATTEMPTS: usize = 3;
+/// Attempts: whatever else the machine did meanwhile, it seldom does five times.
+const ATTEMPTS: usize = 5;
 
 /// The effect at 50 % of the marked line of a program whose runs take about 0.4 s, percent.
 fn predicted(name: &str, rounds: &str, runs: &str) -> f64 {
