@@ -25,8 +25,8 @@ const WORDS: [&str; 14] = [
 /// Entered once, or by the runtime.
 const ONCE: [&str; 6] = ["main", "init", "setup", "exit", "usage", "parse_args"];
 
-/// The specs of the likeliest candidates, best first: functions whose names say that they do a piece of work, then
-/// those with the most samples. `samples` are by function.
+/// The specs of the likeliest candidates, best first: functions whose names say that they do a piece of work, those that were
+/// sampled before the others, then those with the most samples. `samples` are by function.
 #[must_use]
 pub fn suggest(candidates: &[Candidate], samples: &HashMap<String, u64>) -> Vec<String> {
     let mut rated: Vec<(usize, u64, &Candidate)> = candidates
@@ -38,8 +38,17 @@ pub fn suggest(candidates: &[Candidate], samples: &HashMap<String, u64>) -> Vec<
         })
         .filter(|(word, samples, _)| *word < WORDS.len() || *samples > 0)
         .collect();
-    // A word outweighs samples; among functions without one, the hot ones come first.
-    rated.sort_by(|a, b| a.0.cmp(&b.0).then(b.1.cmp(&a.1)).then_with(|| a.2.name.cmp(&b.2.name)));
+    // A word outweighs samples; among functions without one, the hot ones come first. Of a library's thousand names some
+    // sound like work by chance: what was seen at work comes first, but for what can only be a progress point.
+    let kind = |&(word, samples, _): &(usize, u64, &Candidate)| match (word < WORDS.len(), samples > 0) {
+        (true, seen) if seen || word == 0 => 0,
+        (true, _) => 1,
+        (false, _) => 2,
+    };
+    rated.sort_by(|a, b| {
+        let key = |r: &(usize, u64, &Candidate)| (kind(r), r.0, std::cmp::Reverse(r.1));
+        key(a).cmp(&key(b)).then_with(|| a.2.name.cmp(&b.2.name))
+    });
     rated.into_iter().take(SHOWN).map(|(.., candidate)| candidate.spec.clone()).collect()
 }
 
@@ -54,11 +63,24 @@ pub fn likely(mut candidates: Vec<Candidate>, most: usize) -> Vec<Candidate> {
     candidates
 }
 
-/// Which of the words stands in a function's own name: its place, or their number if none does.
+/// Which of the words stands in a function's own name, at the beginning of a part of it (`handleRequest`, `run_jobs`): its place, or
+/// their number if none does. What is "in progress" is a state.
 fn word(name: &str) -> usize {
     let name = name.split('(').next().unwrap_or(name);
-    let name = name.rsplit("::").next().unwrap_or(name).to_lowercase();
-    WORDS.iter().position(|word| name.contains(word)).unwrap_or(WORDS.len())
+    let name = name.rsplit("::").next().unwrap_or(name);
+    let mut parts = String::new();
+    for c in name.chars() {
+        if c.is_uppercase() && !parts.ends_with(|last: char| last.is_uppercase() || last == '_') {
+            parts.push('_');
+        }
+        parts.push(c);
+    }
+    let parts = parts.to_lowercase();
+    let begins = |word: &str| match word {
+        "progress" => parts == word,
+        _ => parts.split('_').any(|part| part.starts_with(word)),
+    };
+    WORDS.iter().position(|word| begins(word)).unwrap_or(WORDS.len())
 }
 
 fn is_once(name: &str) -> bool {
@@ -89,6 +111,13 @@ mod tests {
             HashMap::from([("hash".to_owned(), 10), ("mix".to_owned(), 90), ("main".to_owned(), 5)]);
         let best = suggest(&all.map(candidate), &samples);
         assert_eq!(best, ["progress", "app::handle_request(int)", "mix", "hash"]);
+    }
+
+    #[test]
+    fn what_was_seen_at_work_comes_before_what_only_sounds_like_it() {
+        let all = ["aofFsyncInProgress", "truncate", "runTests", "processCommand", "call"].map(candidate);
+        let samples = HashMap::from([("processCommand".to_owned(), 7), ("call".to_owned(), 90)]);
+        assert_eq!(suggest(&all, &samples), ["processCommand", "runTests", "call"]);
     }
 
     #[test]
