@@ -224,7 +224,7 @@ impl fmt::Display for Why {
             Self::Unpaid => "delays not paid in time",
             Self::LostSamples => "samples lost",
             Self::NoVisits => "too few visits of any progress point",
-            Self::Interrupted => "interrupted",
+            Self::Interrupted => "cut short by the end of the profile",
             Self::NoTime => "no effective time left",
             Self::Disturbed => "disturbed by the program itself",
             Self::Other => "unknown reason",

@@ -69,6 +69,15 @@ pub(super) fn text(compared: &Compared<'_>, top: usize, style: Style) -> String 
                 put(&mut out, &format!("Not shown: {} more (--top {})", shown.len() - top, shown.len()));
             }
         }
+        let others = diff.lines.len() - shown.len();
+        if others > 0 {
+            let (lines, their) = if others == 1 { ("line", "its") } else { ("lines", "their") };
+            let text = format!(
+                "{others} other {lines} changed {their} time no more than chance may, or ran for hardly any (--json has {}).",
+                if others == 1 { "it" } else { "them" }
+            );
+            put(&mut out, &wrapped(&text, "  ", style.width));
+        }
         if !point.without_curve.is_empty() {
             let text = format!(
                 "Without a curve in the profile before, so nothing was predicted of: {}. To predict it: coz-bpf run --fixed-line {}",

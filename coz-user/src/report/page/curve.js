@@ -107,11 +107,12 @@ function level(at, x, y) {
   return group;
 }
 
-/** The curve in a row of the list: the same scale in each row. */
+/** The curve in a row of the list: the same scale in each row, but for one that would not fit. */
 export function sparkline(row, scale) {
   const [width, height] = [96, 30];
   const x = linear([0, 1], [1, width - 3]);
-  const y = linear(scale, [height - 3, 3]);
+  const effects = row.summary.filter(sure).map((at) => at.effect);
+  const y = linear([Math.min(scale[0], ...effects), Math.max(scale[1], ...effects)], [height - 3, 3]);
   const chart = svg('svg', { viewBox: `0 0 ${width} ${height}`, width, height, class: `spark ${row.verdict}`, 'aria-hidden': 'true' });
   chart.append(svg('line', { x1: 0, x2: width, y1: y(0), y2: y(0), class: 'zero' }));
   if (row.summary.length === 0) return chart;
