@@ -8,6 +8,8 @@ export function dice(seed) {
 }
 
 const SECOND = 1e9;
+/** So many CPUs are busy: no line can be worth more than its own time. */
+const CPUS = 4;
 
 /** Lines of a program: share of the samples, and the effect of a speedup. */
 export function program(folder) {
@@ -37,11 +39,12 @@ export function records({ lines, pairs = 160, point = 'request', seed = 7, ends 
     for (const speedup of random() < 0.5 ? [0, level] : [level, 0]) {
       const noise = 1 + 0.01 * (random() + random() + random() - 1.5);
       const perVisit = usual * (1 - line.effect(speedup)) * noise;
-      const duration = 0.3 * SECOND;
-      out.push({ type: 'experiment', selected: line.location, speedup, duration, selected_samples: Math.round(300 * line.share), wall: 1.2 * duration, delay: 0.2 * duration, unpaid: 0, valid: true, begin, selected_weight: Math.round(line.share * duration), samples: 300 });
+      const duration = Math.round(0.3 * SECOND);
+      const delay = Math.round(speedup * line.share * CPUS * duration);
+      out.push({ type: 'experiment', selected: line.location, speedup, duration, selected_samples: Math.round(300 * CPUS * line.share), wall: duration + delay, delay, unpaid: 0, valid: true, begin, selected_weight: Math.round(line.share * CPUS * duration), samples: 300 * CPUS });
       out.push({ type: 'throughput-point', name: point, delta: Math.round(duration / perVisit) });
       out.push(...more(perVisit, duration));
-      begin += 1.25 * duration;
+      begin += Math.round(1.05 * duration) + delay;
     }
   }
   if (ends) out.push(...end({ lines, time: begin }));
@@ -63,12 +66,12 @@ export function latencies(known) {
 
 /** The end of a run. */
 export function end({ lines, time }) {
-  const samples = Math.round(time / 1e6);
+  const samples = Math.round((CPUS * time) / 1e6);
   return [
-    { type: 'runtime', time, samples, undelayed_ns: time / 2, cpu_ns: time, owed_ns: time / 10, paid_ns: time / 10, warnings: [], notices: [] },
+    { type: 'runtime', time, samples, undelayed_ns: time / 2, cpu_ns: CPUS * time, owed_ns: time / 10, paid_ns: time / 10, warnings: [], notices: [] },
     ...lines.map((line) => {
       const [, file, number] = /^(.*):(\d+)$/.exec(line.location);
-      return { type: 'samples', location: line.location, count: Math.round(line.share * samples), weight_ns: Math.round(line.share * time), function: line.func, file, line: Number(number), text: `${line.func}(job);` };
+      return { type: 'samples', location: line.location, count: Math.round(line.share * samples), weight_ns: Math.round(line.share * CPUS * time), function: line.func, file, line: Number(number), text: `${line.func}(job);` };
     }),
   ];
 }
