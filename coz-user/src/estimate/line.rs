@@ -214,6 +214,7 @@ impl Begun<'_> {
         line.chance = chance;
         line.own_time = own_time::most(&series.trials, &prepared.keep, series.kind);
         own_time::check(&mut line);
+        own_time::bound(&mut line);
         line
     }
 }

@@ -37,6 +37,26 @@ pub fn check(line: &mut Line) {
     }
 }
 
+/// Keeps the effects of a throughput point within what can be: whoever makes a line faster by `s` saves at most `s` of all time, were
+/// the program nothing else. Beyond is the chance of a few experiments.
+pub fn bound(line: &mut Line) {
+    if line.kind != PointKind::Throughput {
+        return;
+    }
+    if let Some(slope) = &mut line.slope {
+        slope.value = slope.value.min(1.0);
+        slope.low = slope.low.map(|low| low.min(1.0));
+        slope.high = slope.high.map(|high| high.min(1.0));
+    }
+    line.max_effect = line.max_effect.map(|effect| effect.min(1.0));
+    for level in line.summary.iter_mut().chain(&mut line.curve) {
+        let most = f64::from(level.permille) / 1000.0;
+        level.effect = level.effect.min(most);
+        level.low = level.low.map(|low| low.min(most));
+        level.high = level.high.map(|high| high.min(most));
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -57,6 +77,20 @@ mod tests {
         assert!((most(&trials, &keep, PointKind::Throughput).unwrap() - 0.05).abs() < 1e-12);
         assert_eq!(most(&trials, &keep, PointKind::Latency), None);
         assert_eq!(most(&trials[..1], &keep, PointKind::Throughput), None, "no delays, no bound");
+    }
+
+    #[test]
+    fn nothing_saves_more_than_all_time() {
+        let mut absurd = line(0.7, None);
+        absurd.slope = Some(Estimated { value: 1.4, low: Some(0.7), high: Some(2.0) });
+        absurd.summary[0] = Level { effect: 0.7, high: Some(0.9), ..absurd.summary[0] };
+        let latency = Line { kind: PointKind::Latency, ..absurd.clone() };
+        bound(&mut absurd);
+        assert_eq!(absurd.slope, Some(Estimated { value: 1.0, low: Some(0.7), high: Some(1.0) }));
+        assert_eq!((absurd.summary[0].effect, absurd.summary[0].high), (0.5, Some(0.5)));
+        let mut same = latency.clone();
+        bound(&mut same);
+        assert_eq!(same, latency, "a latency has no such bound");
     }
 
     #[test]

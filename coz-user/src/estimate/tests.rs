@@ -376,7 +376,8 @@ fn in_turns(turns: usize) -> Program {
 #[test]
 fn a_load_that_changes_in_steps_makes_intervals_wide_and_no_line_absurd() {
     let program = in_turns(14);
-    assert_covers(&program, 25, 99.5);
+    // Rather too wide than too narrow.
+    assert_covers(&program, 25, 100.0);
     for seed in 0..25 {
         for line in estimate(&program.profile(seed), &settings()).lines.iter().filter(|l| l.hidden.is_none())
         {
