@@ -416,8 +416,8 @@ fn who_may_not_continue_its_sleep_sleeps_again() {
     fs::write(&file, filter(libc::SYS_restart_syscall, KILL)).expect("it is ours");
     for how in ["nanosleep", "poll", "futex"] {
         let target = behind(&file, &compile("crowd", KINDS[0]), &[how, "1", "700"]);
-        let mut refused = 0;
-        while let Err(Refused::Filtered(_)) = inject::enter(target.pid(), &Files::default().maps(), SIGNAL) {
+        let (mut refused, files) = (0, Files::default());
+        while let Err(Refused::Filtered(_)) = inject::enter(target.pid(), &files.maps(), SIGNAL) {
             refused += 1;
         }
         assert!(refused > 10, "{how}: {refused}");

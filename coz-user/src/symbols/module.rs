@@ -137,9 +137,10 @@ impl Module {
                 return damaged.or(split);
             }
             Detail::Functions { why, nameless: false } => (why, "functions are shown instead of lines"),
-            Detail::Functions { why, nameless: true } => {
-                (why, "functions are shown instead of lines, and those without a name by their addresses")
-            }
+            Detail::Functions { why, nameless: true } => (
+                format!("is stripped and {why}"),
+                "functions are shown instead of lines, and those without a name by their addresses",
+            ),
             Detail::Nothing { why } => (why, "nothing in it can be told apart"),
         };
         let way_out = if why.contains(UNREADABLE) {
