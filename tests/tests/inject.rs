@@ -419,6 +419,8 @@ fn who_may_not_continue_its_sleep_sleeps_again() {
         let (mut refused, files) = (0, Files::default());
         while let Err(Refused::Filtered(_)) = inject::enter(target.pid(), &files.maps(), SIGNAL) {
             refused += 1;
+            // Its sleep, which has begun anew, is to come to an end.
+            std::thread::sleep(Duration::from_millis(20));
         }
         assert!(refused > 10, "{how}: {refused}");
         assert_eq!(target.finish(), "interrupted 0 wrong 0 alive 1\n", "{how}");
