@@ -70,8 +70,8 @@ mod refused {
     pub(super) const LOST: f64 = 0.1;
     /// As an experiment that counts may have: see `experiment::data::UNPAID_LIMIT`; this is a mean over all.
     pub(super) const UNPAID: f64 = 0.3;
-    /// At 7 to 10 %, a thread that nobody waits for was seen to be worth -11 to -34 % (the truth suite's `background`), with
-    /// intervals of 10 points; at 0.5 % and less, -1 %.
+    /// At 7 to 10 %, a thread that nobody waits for (the truth suite's `background`, sped up by half) was seen to be worth -11 to
+    /// -34 %, in two of three runs with an interval that excludes 0; below 1 %, 0 to -2 %.
     pub(super) const STEAL: f64 = 0.05;
     pub(super) const THROTTLED: f64 = 0.05;
 }

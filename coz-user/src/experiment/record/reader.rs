@@ -93,7 +93,7 @@ impl fmt::Display for ReadError {
             Self::Io(error) => write!(f, "{error}"),
             Self::Empty => f.write_str("the file holds no record; was the profiler stopped at once?"),
             Self::NoProfile => f.write_str(
-                "it is no profile: its first line is neither a JSON object nor a record of coz. `coz-bpf run` writes \
+                "it is no profile: its first line is neither a whole JSON object nor a record of coz. `coz-bpf run` writes \
                  profile.jsonl, or what --output names",
             ),
             Self::Line { number, reason } => write!(
