@@ -316,8 +316,7 @@ fn pid_max() -> Result<u32> {
     text.trim().parse().context("kernel.pid_max is not a number")
 }
 
-/// Refuses where the kernel or our privileges do not allow a profile.
-pub(super) fn check_machine(btf: &Result<Btf, BtfError>) -> Result<()> {
+fn check_machine(btf: &Result<Btf, BtfError>) -> Result<()> {
     match doctor::failures(&doctor::machine(btf)) {
         Some(text) => {
             Err(Exit::failure(text).hint("`coz-bpf doctor` shows everything that was checked").into())

@@ -12,14 +12,10 @@ use std::{
 use anyhow::{Context, Result};
 use aya::util::online_cpus;
 
-use super::{
-    launcher::failure,
-    setup::{self, find_program},
-};
+use super::{launcher::failure, setup::find_program};
 use crate::{
     cli::WatchConfig,
     kernel::{
-        btf::Btf,
         counting::{Counter, Whose},
         probe::Spot,
     },
@@ -60,7 +56,6 @@ pub fn run(config: &WatchConfig) -> Result<String> {
 }
 
 async fn watch(config: &WatchConfig) -> Result<String> {
-    setup::check_machine(&Btf::load())?;
     let identity = Identity::resolve(config.user.as_deref())?;
     let mut environment = identity.environment();
     let (typed, program) = find_program(&config.program, &environment, &identity)?;
@@ -73,6 +68,10 @@ async fn watch(config: &WatchConfig) -> Result<String> {
         .filter_map(|candidate| Some((module.elf().file_offset(candidate.address)?, candidate)))
         .map(|(offset, candidate)| (candidate, offset))
         .collect();
+
+    if let Some((_, offset)) = spots.first() {
+        may_count(&Spot { file: module.path(), offset: *offset, at_return: false, semaphore: None })?;
+    }
 
     let arguments: Vec<OsString> = config.program[1..].to_vec();
     let (file, argv) = program.command(typed, &arguments);
@@ -87,6 +86,17 @@ async fn watch(config: &WatchConfig) -> Result<String> {
     end(&mut running).await;
     let (paces, busy) = seen?;
     Ok(text(&spots, paces, busy))
+}
+
+/// Refuses before anything is started where we may not count at all. What this place cannot carry, others can.
+fn may_count(spot: &Spot<'_>) -> Result<()> {
+    match Counter::new(spot, Whose::Cpu(0)) {
+        Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => Err(error).context(
+            "the kernel lets nothing be counted (perf_event_open of a uprobe): run it as root; `coz-bpf doctor` shows \
+             what is missing",
+        ),
+        _ => Ok(()),
+    }
 }
 
 /// The program was started for this only.
