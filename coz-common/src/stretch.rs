@@ -106,6 +106,7 @@ mod tests {
             started_ns: 0,
             period_ns: 1_000_000,
             wake_latency_ns: 35_000,
+            sample_cost_ns: 0,
         }
     }
 

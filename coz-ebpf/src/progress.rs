@@ -7,13 +7,14 @@ use aya_ebpf::{
 };
 use coz_common::{
     abi::Stat,
+    clock,
     point::{Code, ROLE_BEGIN, ROLE_END, SYSCALL_POINTS},
 };
 
 use crate::{
     kernel::read,
     latency,
-    maps::{SYSCALLS, VISITS, count},
+    maps::{SYSCALLS, VISITS, control, count},
     thread,
 };
 
@@ -33,7 +34,21 @@ pub fn visit(ctx: &ProbeContext) {
     let code = Code(unsafe { bpf_get_attach_cookie(ctx.as_ptr()) } as u32);
     // SAFETY: as above; these are the thread's registers in user mode.
     let stack_pointer = unsafe { (*ctx.regs).rsp };
+    absorb_visit(index);
     passed(index, code, stack_pointer);
+}
+
+/// What the probe takes is no time of the program.
+#[inline(always)]
+fn absorb_visit(index: u32) {
+    let (Some(thread), Some(control), Some(experiment)) =
+        (thread::at(index), control(), thread::experiment())
+    else {
+        return;
+    };
+    if experiment.running && thread.slot.epoch == experiment.epoch {
+        clock::absorb_visit(thread.slot, thread::required(experiment.epoch), control.visit_cost_ns);
+    }
 }
 
 /// A system call returns to the program.

@@ -58,6 +58,7 @@ pub fn try_sample(ctx: &PerfEventContext) -> Option<()> {
     if !experiment.running {
         return None;
     }
+    clock::absorb_sample(thread.slot, &experiment, required);
     let waits = thread::meet(both as u32, hit, now, experiment.period_ns)
         && user_mode
         && matches!(place, Place::Program(frame) if spin::at_pause(frame.ip));
@@ -66,7 +67,8 @@ pub fn try_sample(ctx: &PerfEventContext) -> Option<()> {
     required = thread.charge(&experiment, required);
     if user_mode && !waits && debt(thread.slot, required) >= control.threshold_ns && now < control.deadline_ns
     {
-        signal::ask_to_pay(&mut thread, process, control, now);
+        let counts_from = now + clock::rest_of_sample(&experiment);
+        signal::ask_to_pay(&mut thread, process, control, counts_from);
     }
     Some(())
 }

@@ -15,10 +15,10 @@ use crate::{
 /// `SECCOMP_MODE_STRICT` (include/uapi/linux/seccomp.h): any system call but four kills.
 const SECCOMP_STRICT: u32 = 1;
 
-/// Sends the signal to the current thread, which was interrupted in user mode at `now`. A signal whose handler is
+/// Sends the signal to the current thread, which was interrupted in user mode; the time `from` here on is paid. A signal whose handler is
 /// not ours, that is blocked, or whose handler may not make its system calls, is not sent.
 #[inline(always)]
-pub fn ask_to_pay(thread: &mut Thread, process: &Process, control: &Control, now: u64) -> Option<()> {
+pub fn ask_to_pay(thread: &mut Thread, process: &Process, control: &Control, from: u64) -> Option<()> {
     let signal = control.signal;
     if signal == 0 || signal > 64 || process.handler == 0 {
         count(Stat::HeldHandler, 1);
@@ -58,8 +58,8 @@ pub fn ask_to_pay(thread: &mut Thread, process: &Process, control: &Control, now
         return None;
     }
 
-    // The handler credits from here on: delivery is part of the delay.
-    thread.slot.sent_at = now;
+    // Delivery is part of the delay.
+    thread.slot.sent_at = from;
     thread.slot.sent = thread.slot.sent.wrapping_add(1);
     // SAFETY: a helper with a plain number.
     if unsafe { bpf_send_signal_thread(signal) } == 0 {

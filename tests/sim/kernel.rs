@@ -35,6 +35,7 @@ impl Profiler {
         if !experiment.running {
             return false;
         }
+        clock::absorb_sample(&mut self.slots[id], &experiment, required);
         let hit = line == self.control.selected;
         let waits = self.waits(id, hit, at, now);
         self.slots[id].spinning.observe(waits, weight, experiment.period_ns);
@@ -53,7 +54,8 @@ impl Profiler {
             required = self.charge(id, &experiment, required, now, End::Open);
         }
         let may = at != At::Kernel && !waits;
-        may && now < self.control.deadline_ns && self.ask(id, required, now)
+        may && now < self.control.deadline_ns
+            && self.ask(id, required, now + clock::rest_of_sample(&experiment))
     }
 
     /// Whether the thread spins while another one is in the line.

@@ -29,6 +29,8 @@ pub struct Machine {
     pub delivery: Ns,
     /// CPU time of a sample, interrupt and all.
     pub sample_cost: Ns,
+    /// Of this, what passes before the sample is taken.
+    pub sample_before: Ns,
     /// Whether the kernel reports a thread's end before it wakes the one that joins it (Linux 6.16 and later).
     pub exit_first: bool,
     /// Simulated time after which results count.
@@ -50,6 +52,7 @@ impl Default for Machine {
             timer_slack: 50 * US,
             delivery: 10 * US,
             sample_cost: 2 * US,
+            sample_before: 0,
             exit_first: false,
             warm_up: 50 * MS,
         }

@@ -74,6 +74,7 @@ impl Profiler {
         control.threshold_ns = rules.threshold;
         control.period_ns = rules.period;
         control.wake_latency_ns = machine.wake_latency;
+        control.sample_cost_ns = if rules.intrusion { machine.sample_cost } else { 0 };
         Self {
             rules: rules.clone(),
             control,

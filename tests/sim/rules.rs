@@ -57,6 +57,8 @@ pub struct Rules {
     pub pay_at_wake: bool,
     /// Whether who spins absorbs: [`coz_common::clock::absorb_spinning`].
     pub spinning: bool,
+    /// Whether what a sample takes is absorbed: [`coz_common::clock::absorb_sample`].
+    pub intrusion: bool,
 }
 
 impl Default for Rules {
@@ -71,6 +73,7 @@ impl Default for Rules {
             jitter: 0,
             pay_at_wake: false,
             spinning: true,
+            intrusion: true,
         }
     }
 }

@@ -267,7 +267,8 @@ impl World<'_> {
     pub(super) fn tick(&mut self, cpu: usize) {
         let Some(id) = self.cpus[cpu].running else { return };
         self.settle(cpu);
-        let (now, delivery, cost) = (self.now, self.machine.delivery, self.machine.sample_cost);
+        let (delivery, cost) = (self.machine.delivery, self.machine.sample_cost);
+        let now = self.now + self.machine.sample_before;
         let thread = &mut self.threads[id];
         let (line, at): (Line, At) = match thread.bursts.last().map(|burst| burst.work) {
             Some(Work::Line(line)) => (line, At::Work),

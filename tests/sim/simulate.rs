@@ -25,6 +25,8 @@ usage: simulate [SHAPE...] [OPTION...]
   --working           who spins is taken for one who works
   --exit-first        the kernel reports a thread's end before the wake-up of the one that joins it
   --sample-cost US    CPU time of a sample (2)
+  --sample-before US  of this, before it is taken (0)
+  --no-intrusion      a sample's time is the thread's own
   --wake-latency US   from a wake-up to the first instruction on an idle CPU (35)
   --no-preempt        woken threads wait for the end of a slice
   --slice US          (3000)
@@ -84,8 +86,10 @@ fn parse(arguments: &[String]) -> Result<Options, String> {
             "--kinds" => rules.charging = Charging::Kinds,
             "--pay-at-wake" => rules.pay_at_wake = true,
             "--working" => rules.spinning = false,
+            "--no-intrusion" => rules.intrusion = false,
             "--exit-first" => machine.exit_first = true,
             "--sample-cost" => machine.sample_cost = number()? * US,
+            "--sample-before" => machine.sample_before = number()? * US,
             "--wake-latency" => machine.wake_latency = number()? * US,
             "--no-preempt" => machine.preempt = false,
             "--slice" => machine.slice = number()?.max(1) * US,

@@ -35,6 +35,10 @@ pub struct Control {
     /// How long a wake-up takes on an idle machine, nanoseconds: the part of a woken thread's latency that can be
     /// waking, and not waiting for a CPU.
     pub wake_latency_ns: u64,
+    /// What a sample takes from the thread that it meets, nanoseconds: the interrupt and all that it does.
+    pub sample_cost_ns: u64,
+    /// What a visit of a probe takes from the thread that passes it, nanoseconds.
+    pub visit_cost_ns: u64,
     /// The process that is the first of the profiled set from its next exec on; 0 = none.
     pub root: u32,
     /// Which processes join the set by themselves, when they execute a program: one of [`rule`].
@@ -48,7 +52,7 @@ pub struct Control {
     /// For [`rule::COMM`]: the name, filled up with zeros.
     pub comm: [u8; COMM_LEN],
     /// To the end of the page.
-    pub _reserved: [u64; 499],
+    pub _reserved: [u64; 497],
 }
 
 /// Length of a process's name, the zero at its end included (`TASK_COMM_LEN`).

@@ -13,6 +13,7 @@ fn experiment(speedup: u32) -> Experiment {
         started_ns: 1_000,
         period_ns: 1_000_000,
         wake_latency_ns: 35_000,
+        sample_cost_ns: 0,
     }
 }
 
@@ -59,6 +60,38 @@ fn only_another_thread_that_was_just_seen_in_the_line_is_waited_for() {
     assert!(!line_runs_elsewhere(other, 10_000, me, 11_001, period), "it may be anywhere by now");
     assert!(!line_runs_elsewhere(me, 10_000, me, 10_900, period));
     assert!(!line_runs_elsewhere(0, 10_000, me, 10_900, period), "it has been seen elsewhere since");
+}
+
+#[test]
+fn what_a_sample_takes_is_absorbed_and_no_time_of_the_line() {
+    let e = Experiment { sample_cost_ns: 8_000, ..experiment(500) };
+    let mut t = KernelSlot { cpu_uncharged: 100_000, local: 1_000, ..thread() };
+    absorb_sample(&mut t, &e, 5_000);
+    assert_eq!(
+        (absorbed(&t), t.local, debt(&t, 5_000)),
+        (9_000, 5_000, 0),
+        "beyond what is required it is credit"
+    );
+    assert_eq!(t.cpu_uncharged, 92_000);
+    assert_eq!(rest_of_sample(&e), 4_000, "a payment begins behind it: nothing is booked twice");
+    let mut short = KernelSlot { cpu_uncharged: 3_000, ..thread() };
+    absorb_sample(&mut short, &e, 0);
+    assert_eq!(short.cpu_uncharged, 0);
+}
+
+#[test]
+fn what_a_probe_takes_is_absorbed_and_no_time_of_the_program() {
+    let (none, e) = (TargetSlot::default(), experiment(500));
+    let mut t = KernelSlot { on_cpu_since: 10_000, ..thread() };
+    absorb_visit(&mut t, 0, 3_000);
+    assert_eq!((absorbed(&t), account_cpu(&mut t, &none, 30_000)), (3_000, 17_000));
+    absorb_visit(&mut t, 0, 3_000);
+    assert_eq!(account_cpu(&mut t, &none, 31_000), 0, "it is not over yet");
+    assert_eq!(account_cpu(&mut t, &none, 35_000), 4_000);
+    let mut unseen = KernelSlot { on_cpu_since: 0, ..thread() };
+    absorb_visit(&mut unseen, 0, 3_000);
+    assert_eq!(unseen.on_cpu_since, 0, "a switch that was missed is still to be made up for");
+    assert_eq!(charge(&mut t, &e, 0), 0);
 }
 
 #[test]

@@ -8,6 +8,7 @@ fn experiment(epoch: u32) -> Experiment {
         started_ns: 1_000,
         period_ns: 1_000_000,
         wake_latency_ns: 35_000,
+        sample_cost_ns: 0,
     }
 }
 

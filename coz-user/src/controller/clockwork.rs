@@ -8,7 +8,7 @@ use coz_common::{
 
 use super::{attribution::Attribution, points::Points};
 use crate::{
-    experiment::data::{SetTotals, Snapshot},
+    experiment::data::{Experiment, SetTotals, Snapshot},
     kernel::{control::now, load::Kernel},
 };
 
@@ -19,6 +19,7 @@ pub struct Counts {
     at_begin: Vec<u64>,
     delayed: Vec<u64>,
     delayed_wall: Nanos,
+    delayed_samples: u64,
 }
 
 impl Counts {
@@ -51,15 +52,16 @@ impl Counts {
         self.at_begin.extend((0..=lines).map(|index| kernel.line_count(LineId(index as u32)).weight_ns));
     }
 
-    /// It has ended after this time.
-    pub fn delayed_end(&mut self, kernel: &Kernel, attribution: &Attribution, wall: Nanos) {
+    /// It has ended.
+    pub fn delayed_end(&mut self, kernel: &Kernel, attribution: &Attribution, ended: &Experiment) {
         let lines = attribution.lines().len();
         self.delayed.resize(lines + 1, 0);
         for index in 0..=lines {
             let before = self.at_begin.get(index).copied().unwrap_or(0);
             self.delayed[index] += kernel.line_count(LineId(index as u32)).weight_ns - before;
         }
-        self.delayed_wall.0 += wall.0;
+        self.delayed_wall.0 += ended.wall().0;
+        self.delayed_samples += ended.set.samples;
     }
 
     /// CPU time of a line within undelayed time, of this total.
@@ -72,6 +74,12 @@ impl Counts {
     #[must_use]
     pub fn delayed_wall(&self) -> Nanos {
         self.delayed_wall
+    }
+
+    /// Samples of the profiled set in them.
+    #[must_use]
+    pub fn delayed_samples(&self) -> u64 {
+        self.delayed_samples
     }
 }
 

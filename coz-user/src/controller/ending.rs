@@ -94,6 +94,7 @@ impl Session {
             delay: self.delay,
             unpaid: self.unpaid,
             delayed_wall: self.counts.delayed_wall(),
+            delayed_samples: self.counts.delayed_samples(),
             startup: self.startup,
             sample_cost: self.ready.sample_cost,
             steal_share: MachineTime::read().stolen_since(self.machine_time),

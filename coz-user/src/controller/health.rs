@@ -65,6 +65,8 @@ pub struct Facts {
     pub unpaid: Nanos,
     /// Wall time of the experiments with delays.
     pub delayed_wall: Nanos,
+    /// Samples of the set in them.
+    pub delayed_samples: u64,
     /// From our start to the release of the program.
     pub startup: Nanos,
     /// Measured cost of a sample.
@@ -144,6 +146,7 @@ pub fn health(stats: &Stats, facts: Facts) -> Health {
         runqueue_share,
         steal_share: facts.steal_share,
         undelayed_ns: facts.wall.since(facts.delayed_wall).0,
+        undelayed_samples: samples.saturating_sub(facts.delayed_samples),
         startup_ns: facts.startup.0,
         sampling_ns: samples * facts.sample_cost.0,
         delay_ns: facts.delay.0,

@@ -422,7 +422,7 @@ impl Session {
             Action::Record(mut ended) => {
                 if self.delaying {
                     self.delaying = false;
-                    self.counts.delayed_end(&self.ready.kernel, &self.ready.attribution, ended.wall());
+                    self.counts.delayed_end(&self.ready.kernel, &self.ready.attribution, &ended);
                     self.debts.ended(&self.ready.kernel, ended.epoch);
                 }
                 self.delay.0 += ended.delay.0;

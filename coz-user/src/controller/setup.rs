@@ -234,6 +234,7 @@ pub fn prepare(config: &RunConfig, voice: &Voice) -> Result<Ready> {
         threshold: THRESHOLD,
         period,
         wake_latency: calibrate::wake_latency(),
+        sample_cost,
     });
 
     let (news, registrations) = unbounded_channel();
@@ -271,6 +272,7 @@ pub fn prepare(config: &RunConfig, voice: &Voice) -> Result<Ready> {
     };
     kernel.attach_scheduler()?;
     let visit_cost = visit_cost(&mut kernel, &asked);
+    kernel.set_visit_cost(visit_cost);
     let points = asked.attach(&mut kernel, period)?;
     kernel.start_sampling(period.0)?;
     if !kernel.missing.is_empty() {

@@ -112,15 +112,20 @@ pub struct Sampled {
 pub fn estimate(profile: &Profile, settings: &Settings) -> Estimate {
     let samples = sampled(profile);
     let shares: HashMap<&str, &Sampled> = samples.iter().map(|s| (s.samples.location.as_str(), s)).collect();
-    let undelayed = profile.runtime.as_ref().map_or(0, |runtime| runtime.health.undelayed_ns);
+    let (time, samples_of_all) = profile
+        .runtime
+        .as_ref()
+        .map_or((0, 0), |runtime| (runtime.health.undelayed_ns, runtime.health.undelayed_samples));
     let all = series::all(profile);
     let begun: Vec<_> = all
         .iter()
         .map(|series| {
             let sampled = shares.get(series.location.as_str());
-            let run = sampled
-                .and_then(|s| s.samples.undelayed_weight_ns)
-                .map(|weight| phase::Run { weight: weight as f64, time: undelayed as f64 });
+            let run = sampled.and_then(|s| s.samples.undelayed_weight_ns).map(|weight| phase::Run {
+                weight: weight as f64,
+                time: time as f64,
+                samples_of_all,
+            });
             line::begin(series, run, settings)
         })
         .collect();

@@ -14,6 +14,8 @@
 //!
 //! **Only where there are phases.** A factor that is not clearly different from 1 is taken for 1, and doses are
 //! not used unless the line's share of the time differs between its own baselines: chance must not bend a curve.
+//! Nor is it a phase of the line where the whole program runs more or less, because other programs take its CPUs or
+//! it has no work: the line's share of the program's samples must differ too.
 
 use super::series::Trial;
 use crate::experiment::record::PointKind;
@@ -41,6 +43,8 @@ pub struct Run {
     pub weight: f64,
     /// The undelayed time, nanoseconds.
     pub time: f64,
+    /// Samples of all threads in it; 0: not known.
+    pub samples_of_all: u64,
 }
 
 /// How measured effects become those on the whole run.
@@ -85,7 +89,7 @@ pub fn correction(trials: &[Trial], keep: &[bool], run: Option<Run>, kind: Point
     let deviation = (square * n / (n - 1.0)).sqrt() / weight;
     let by_chance = 1.0 / samples as f64;
     let uneven = (deviation.powi(2) - by_chance).max(0.0) * n > UNEVEN * UNEVEN;
-    let clear = ratio.ln().abs() > MATERIAL.max(ERRORS * deviation);
+    let clear = differs(ratio, deviation) && share_differs(&baselines, weight, run);
     if !clear && !uneven {
         return Correction::NONE;
     }
@@ -96,6 +100,25 @@ pub fn correction(trials: &[Trial], keep: &[bool], run: Option<Run>, kind: Point
     let dose = (kind == PointKind::Throughput).then_some(density * if clear { sane } else { ratio });
     let multiply = if dose.is_some() { 1.0 } else { factor };
     Correction { factor, capped: sane != ratio && clear, dose, multiply, error }
+}
+
+/// Whether a ratio whose logarithm has this standard error is not 1.
+fn differs(ratio: f64, error: f64) -> bool {
+    ratio.ln().abs() > MATERIAL.max(ERRORS * error)
+}
+
+/// Whether the line's part in the program's own samples differs between its baselines, which sum up to this weight, and the
+/// whole run. Where that is not known, it does.
+fn share_differs(baselines: &[&Trial], weight: f64, run: Run) -> bool {
+    let all: f64 = baselines.iter().map(|t| t.samples.1 as f64).sum();
+    if all <= 0.0 || run.samples_of_all == 0 {
+        return true;
+    }
+    let share = weight / all;
+    let n = baselines.len() as f64;
+    let square: f64 = baselines.iter().map(|t| (t.weight - share * t.samples.1 as f64).powi(2)).sum();
+    let error = (square * n / (n - 1.0)).sqrt() / weight;
+    differs(run.weight / run.samples_of_all as f64 / share, error)
 }
 
 /// The doses of these trials, whose visits cost `p0` each at speedup 0: 1 where the line runs as much as in the
@@ -121,41 +144,55 @@ mod tests {
 
     #[test]
     fn a_line_that_is_hot_in_the_first_half_counts_half() {
-        let found = found(&[0.41, 0.39, 0.4, 0.4], Some(Run { weight: 20e9, time: 100e9 }));
+        let found =
+            found(&[0.41, 0.39, 0.4, 0.4], Some(Run { weight: 20e9, time: 100e9, samples_of_all: 0 }));
         assert!((found.factor - 0.5).abs() < 1e-9 && !found.capped, "{found:?}");
         assert!((found.dose.unwrap() - 0.2).abs() < 1e-9);
     }
 
     #[test]
     fn a_line_that_runs_throughout_is_left_alone() {
-        let run = Some(Run { weight: 39e9, time: 100e9 });
+        let run = Some(Run { weight: 39e9, time: 100e9, samples_of_all: 0 });
         assert_eq!(found(&[0.43, 0.37, 0.42, 0.38], run), Correction::NONE);
     }
 
     #[test]
+    fn a_program_that_runs_less_than_it_did_in_the_baselines_has_no_phase() {
+        // 90 samples a second in the baselines, 40 % of the time in the line.
+        let crowded = Run { weight: 20e9, time: 100e9, samples_of_all: 4_500 };
+        assert_eq!(
+            found(&[0.41, 0.39, 0.4, 0.4], Some(crowded)),
+            Correction::NONE,
+            "all of it runs half as much"
+        );
+        let other_work = Run { samples_of_all: 9_000, ..crowded };
+        assert_eq!(found(&[0.41, 0.39, 0.4, 0.4], Some(other_work)).factor, 0.5, "only the line does");
+    }
+
+    #[test]
     fn a_tenth_is_no_phase_however_sure() {
-        let run = Some(Run { weight: 36e9, time: 100e9 });
+        let run = Some(Run { weight: 36e9, time: 100e9, samples_of_all: 0 });
         assert_eq!(found(&[0.4; 40], run), Correction::NONE);
     }
 
     #[test]
     fn baselines_in_both_phases_call_for_doses_and_have_no_factor() {
         let both = [0.8, 0.8, 0.0, 0.8, 0.0, 0.0, 0.0, 0.8];
-        let found = found(&both, Some(Run { weight: 42e9, time: 100e9 }));
+        let found = found(&both, Some(Run { weight: 42e9, time: 100e9, samples_of_all: 0 }));
         assert_eq!((found.factor, found.multiply), (1.0, 1.0));
         assert!((found.dose.unwrap() - 0.42).abs() < 1e-9, "{found:?}");
     }
 
     #[test]
     fn too_few_data_correct_nothing() {
-        let run = Some(Run { weight: 10e9, time: 100e9 });
+        let run = Some(Run { weight: 10e9, time: 100e9, samples_of_all: 0 });
         assert_eq!(found(&[0.4, 0.4], run), Correction::NONE);
         assert_eq!(found(&[0.4; 9], None), Correction::NONE);
     }
 
     #[test]
     fn an_absurd_factor_is_capped() {
-        let found = found(&[0.011, 0.009, 0.01], Some(Run { weight: 99e9, time: 100e9 }));
+        let found = found(&[0.011, 0.009, 0.01], Some(Run { weight: 99e9, time: 100e9, samples_of_all: 0 }));
         assert!(found.capped && found.factor == SANE.1, "{found:?}");
     }
 }

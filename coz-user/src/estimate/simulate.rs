@@ -164,6 +164,7 @@ impl Program {
         let health = Health {
             samples: counts.iter().sum(),
             undelayed_ns: (undelayed * 1e9) as u64,
+            undelayed_samples: quiet.iter().sum(),
             ..Health::default()
         };
         Profile {

@@ -27,10 +27,11 @@ pub fn rate_for(cost_of_sample: Nanos, max_overhead: Option<f64>) -> u32 {
     RATES.into_iter().rev().find(|&rate| f64::from(rate) <= affordable).unwrap_or(RATES[0])
 }
 
-/// Rate at which the price of a sample is measured.
-const TRIAL_RATE: u32 = 3989;
-/// How long a thread looks at the clock to see its samples pass: at 4 kHz, some 120 of them.
-const LOOK: Duration = Duration::from_millis(30);
+/// Rate at which the price of a sample is measured: one of those that are used, for the more there are the less each costs (measured: 6 us at 4 kHz,
+/// 10 at 2 kHz).
+const TRIAL_RATE: u32 = 1999;
+/// How long a thread looks at the clock to see its samples pass: at 2 kHz, some 120 of them. The kernel side takes longer to load.
+const LOOK: Duration = Duration::from_millis(60);
 /// Shorter gaps between two looks at the clock are no interrupts.
 const GAP: Nanos = Nanos(500);
 /// Longer ones are not either: another thread had the CPU, or another machine.

@@ -18,7 +18,7 @@ use coz_common::{
 
 use super::{
     load::Kernel,
-    standing::{Standing, standing_of},
+    standing::{Standing, Stood, standing_of},
 };
 
 /// What stays the same during a whole profile.
@@ -32,6 +32,8 @@ pub struct Settings {
     pub period: Nanos,
     /// Wake-up latency of the idle machine.
     pub wake_latency: Nanos,
+    /// What a sample takes from the thread that it meets.
+    pub sample_cost: Nanos,
 }
 
 /// The rule by which processes join the set at their exec.
@@ -113,8 +115,17 @@ impl Kernel {
                 (*page).threshold_ns = settings.threshold.0;
                 (*page).period_ns = settings.period.0;
                 (*page).wake_latency_ns = settings.wake_latency.0;
+                (*page).sample_cost_ns = settings.sample_cost.0;
                 (*page).ourselves = std::process::id();
             }
+        }
+    }
+
+    /// What a visit of a probe takes from the thread that passes it. Before the first experiment.
+    pub fn set_visit_cost(&self, cost: Nanos) {
+        for page in self.pages() {
+            // SAFETY: this process is the page's only writer; a word that is read whole.
+            unsafe { (&raw mut (*page).visit_cost_ns).write_volatile(cost.0) };
         }
     }
 
@@ -190,7 +201,11 @@ impl Kernel {
             };
             let slot = if key != 0 && of == epoch { self.slots.read(index) } else { None }?;
             let paid = self.payments.read(index).map_or(slot.paid_seen, |target| target.paid);
-            Some((standing_of(&slot, paid, required, now.0), u64::from(slot.visits)))
+            Some(Stood {
+                absorbed: standing_of(&slot, paid, required, now.0),
+                visits: slot.visits.into(),
+                ran: slot.share.weight.into(),
+            })
         });
         Standing::of(threads, required)
     }

@@ -2,30 +2,43 @@
 
 use coz_common::{abi::KernelSlot, clock::absorbed, units::Nanos};
 
+/// Where one thread stands.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stood {
+    /// Delay that it has absorbed, nanoseconds.
+    pub absorbed: u64,
+    /// Visits of points.
+    pub visits: u64,
+    /// CPU time, in any unit, as far as its samples tell.
+    pub ran: u64,
+}
+
 /// What the threads of an experiment have absorbed of the delay that it required.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Standing {
-    /// Mean delay absorbed by the threads that visited a point, weighted by their visits; `None` where none did (they
-    /// may have ended, or the points are those of coz.h).
+    /// Mean delay absorbed by the threads that visited a point, weighted by their visits. Where none did (they may have ended, or
+    /// the points are those of coz.h), who runs is taken to visit: at least what was required, and what they have absorbed
+    /// beyond it, weighted by their CPU time. `None` where no thread is known.
     pub absorbed: Option<Nanos>,
     /// Mean of what is missing to the delay required, over the same threads, or over all where none visited a point.
     pub unpaid: Nanos,
 }
 
 impl Standing {
-    /// `threads`: delay absorbed (nanoseconds) and visits of each.
+    /// Of these threads.
     #[must_use]
-    pub fn of(threads: impl Iterator<Item = (u64, u64)>, required: u64) -> Self {
-        let mut visited = Mean::default();
+    pub fn of(threads: impl Iterator<Item = Stood>, required: u64) -> Self {
+        let (mut visited, mut beyond) = (Mean::default(), Mean::default());
         let (mut owed, mut owed_by_all) = (Mean::default(), Mean::default());
-        for (absorbed, visits) in threads {
+        for Stood { absorbed, visits, ran } in threads {
             let debt = required.saturating_sub(absorbed);
             visited.add(absorbed, visits);
+            beyond.add(absorbed.max(required), ran);
             owed.add(debt, visits);
             owed_by_all.add(debt, 1);
         }
         Self {
-            absorbed: visited.get().map(Nanos),
+            absorbed: visited.get().or(beyond.get()).map(Nanos),
             unpaid: Nanos(owed.get().or(owed_by_all.get()).unwrap_or(0)),
         }
     }
@@ -62,22 +75,29 @@ impl Mean {
 mod tests {
     use super::*;
 
+    fn stood(absorbed: u64, visits: u64) -> Stood {
+        Stood { absorbed, visits, ran: 1 }
+    }
+
     #[test]
     fn the_thread_that_makes_the_progress_counts_not_the_one_that_sleeps() {
-        let standing = Standing::of([(900, 9), (0, 0), (800, 1)].into_iter(), 1_000);
+        let standing = Standing::of([stood(900, 9), stood(0, 0), stood(800, 1)].into_iter(), 1_000);
         assert_eq!(standing, Standing { absorbed: Some(Nanos(890)), unpaid: Nanos(110) });
     }
 
     #[test]
     fn what_was_paid_in_excess_is_absorbed_and_nobodys_debt() {
-        let standing = Standing::of([(1_200, 1), (1_000, 1)].into_iter(), 1_000);
+        let standing = Standing::of([stood(1_200, 1), stood(1_000, 1)].into_iter(), 1_000);
         assert_eq!(standing, Standing { absorbed: Some(Nanos(1_100)), unpaid: Nanos(0) });
     }
 
     #[test]
-    fn without_visits_nothing_is_known_of_who_visits() {
-        let standing = Standing::of([(900, 0), (700, 0)].into_iter(), 1_000);
-        assert_eq!(standing, Standing { absorbed: None, unpaid: Nanos(200) });
+    fn without_visits_who_runs_is_taken_to_visit() {
+        let ran = |absorbed, ran| Stood { absorbed, visits: 0, ran };
+        // What has not been absorbed may have been anybody's; what was absorbed beyond, by our samples, was who ran.
+        let standing = Standing::of([ran(900, 1), ran(1_200, 3), ran(700, 0)].into_iter(), 1_000);
+        assert_eq!(standing, Standing { absorbed: Some(Nanos(1_150)), unpaid: Nanos(133) });
+        assert_eq!(Standing::of([ran(900, 0)].into_iter(), 1_000).absorbed, None, "nobody has run");
         assert_eq!(Standing::of(std::iter::empty(), 1_000), Standing::default());
     }
 
