@@ -4,6 +4,7 @@ use super::{
     Settings,
     bootstrap::Bootstrap,
     curve::Basis,
+    model,
     noise::Noise,
     own_time, phase,
     prepare::{Prepared, prepare},
@@ -214,6 +215,7 @@ impl Begun<'_> {
         line.chance = chance;
         line.own_time = own_time::most(&series.trials, &prepared.keep, series.kind);
         own_time::check(&mut line);
+        model::widen(&mut line, settings.model_error);
         own_time::bound(&mut line);
         line
     }

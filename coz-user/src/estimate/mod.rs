@@ -21,6 +21,7 @@ pub mod histogram;
 pub mod interval;
 pub mod latency;
 pub mod line;
+pub mod model;
 pub mod more;
 pub mod noise;
 pub mod outliers;
@@ -60,13 +61,21 @@ pub struct Settings {
     pub replicates: u32,
     /// Seed of the bootstrap.
     pub seed: u64,
+    /// What the method itself is off by, as a part of the effect: see [`model`].
+    pub model_error: f64,
     /// Order of the lines.
     pub sort: Sort,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { min_speedups: MIN_SPEEDUPS, replicates: 999, seed: 0, sort: Sort::Slope }
+        Self {
+            min_speedups: MIN_SPEEDUPS,
+            replicates: 999,
+            seed: 0,
+            model_error: model::ERROR,
+            sort: Sort::Slope,
+        }
     }
 }
 

@@ -51,7 +51,8 @@ pub(crate) fn name(line: usize) -> String {
 
 /// Few replicates: tests run unoptimised.
 pub(crate) fn settings() -> Settings {
-    Settings { replicates: 199, ..Settings::default() }
+    // Nothing but chance is simulated.
+    Settings { replicates: 199, model_error: 0.0, ..Settings::default() }
 }
 
 impl Program {

@@ -141,7 +141,7 @@ mod tests {
     #[test]
     fn the_rate_follows_from_the_price() {
         assert_eq!(rate_for(Nanos(20_000), None), 1499, "a virtual machine whose timer costs 20 us");
-        assert_eq!(rate_for(Nanos(10_000), None), 2503);
+        assert_eq!(rate_for(Nanos(10_000), None), 1999);
         assert_eq!(rate_for(Nanos(1_000), None), 3989, "bare metal: never above 4 kHz");
         assert_eq!(rate_for(Nanos(0), None), 3989);
         assert_eq!(rate_for(Nanos(1_000_000), None), 1499, "never below 1.5 kHz");

@@ -181,6 +181,7 @@ pub fn estimate_profile(profile: &Profile, options: &Options) -> Estimate {
         replicates: options.replicates,
         seed: profile.startup.seed,
         sort: options.sort,
+        ..Settings::default()
     };
     estimate::estimate(profile, &settings)
 }
