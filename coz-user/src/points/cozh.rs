@@ -30,7 +30,7 @@ pub struct Instrumented {
 #[must_use]
 pub fn instrumented(module: &Module) -> Option<Instrumented> {
     let is = module.elf().bytes().split(|&byte| byte == 0).any(|text| text.ends_with(LOOKED_FOR));
-    is.then(|| arrange(&module.variables(VARIABLE), |place| line(place)))
+    is.then(|| arrange(&module.variables(VARIABLE), line))
 }
 
 impl Instrumented {

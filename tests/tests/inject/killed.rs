@@ -109,7 +109,8 @@ fn whenever_the_profiler_is_killed_its_target_goes_on_as_it_was() {
                 return;
             }
             let program = compile("keeps", KINDS[moment % KINDS.len()]);
-            let target = Target::begin(&program, if moment % 5 == 0 { &["alarms"] } else { NOTHING });
+            let target =
+                Target::begin(&program, if moment.is_multiple_of(5) { &["alarms"] } else { NOTHING });
             died.fetch_add(usize::from(enter_and_die(target.pid(), moment)), Relaxed);
             std::thread::sleep(Duration::from_millis(10));
             let said = target.finish();
