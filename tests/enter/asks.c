@@ -16,6 +16,7 @@ static void once(void) {
 }
 
 static void *follow(void *unused) {
+    pthread_barrier_wait(&barrier);
     for (;;) {
         pthread_barrier_wait(&barrier);
         once();
@@ -33,6 +34,8 @@ int main(int argc, char **argv) {
         pthread_t t;
         if (pthread_create(&t, NULL, follow, NULL)) return 2;
     }
+    // Threads block every signal while they begin.
+    pthread_barrier_wait(&barrier);
     puts("begun");
     fflush(stdout);
     for (int byte; (byte = getchar()) != EOF;) {

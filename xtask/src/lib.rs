@@ -7,6 +7,7 @@ use anyhow::Result;
 
 pub mod demo;
 pub mod ebpf;
+pub mod group;
 pub mod latency;
 pub mod overhead;
 pub mod package;
@@ -14,6 +15,7 @@ pub mod picture;
 pub mod programs;
 pub mod race;
 pub mod real;
+pub mod servers;
 pub mod sh;
 pub mod startup;
 pub mod symbols;

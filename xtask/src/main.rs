@@ -4,7 +4,9 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
-use xtask::{demo, ebpf, latency, overhead, package, picture, race, real, startup, symbols, test, truth};
+use xtask::{
+    demo, ebpf, latency, overhead, package, picture, race, real, servers, startup, symbols, test, truth,
+};
 
 #[derive(Parser)]
 #[command(name = "cargo xtask", about = "The repository's own commands", disable_help_subcommand = true)]
@@ -36,6 +38,8 @@ enum Command {
     Real(real::Options),
     /// Compare the elapsed time of default runs with that of plain ones; needs root
     Overhead(overhead::Options),
+    /// Attach to two servers under load and let go of them: requests a second, times, errors; needs root
+    Servers(servers::Options),
     /// Measure start-up and memory on a program with much debug information; needs root
     Startup(startup::Options),
     /// Measure how long it takes until the first line is known, beside coz; needs root
@@ -71,6 +75,7 @@ fn run(command: Command) -> Result<()> {
         Command::Real(options) => real::run(&options),
         Command::Overhead(options) => overhead::run(&options),
         Command::Race(options) => race::run(&options),
+        Command::Servers(options) => servers::run(&options),
         Command::Startup(options) => startup::run(&options),
         Command::Symbols(options) => symbols::run(&options),
         Command::Picture(options) => picture::run(&options),

@@ -40,6 +40,12 @@ pub fn resolve(
 ) -> Result<Asked> {
     let mut asked = Asked::default();
     if config.progress.is_empty() && config.latency.is_empty() {
+        if let (Subject::Running(_), Some(main)) = (&config.subject, &main) {
+            let mut binaries =
+                points::Binaries::new(Some(Arc::clone(main)), scope, config.debug_dirs.clone());
+            binaries.add_files(loaded);
+            asked = of_coz_h(main, &binaries, notices)?;
+        }
         return Ok(asked);
     }
     if main.is_none() && matches!(config.subject, Subject::Program { .. }) {
@@ -75,6 +81,31 @@ pub fn resolve(
         notices.extend(point.note.clone());
         asked.latency.push(point);
     }
+    asked.check()?;
+    Ok(asked)
+}
+
+/// The points of a program that is instrumented with coz.h and runs already: by probes, for it cannot be made to count.
+fn of_coz_h(main: &Module, binaries: &points::Binaries, notices: &mut Vec<String>) -> Result<Asked> {
+    let Some(instrumented) = points::instrumented(main) else { return Ok(Asked::default()) };
+    let (throughput, latency) = instrumented.resolve(binaries);
+    let program = main.path().file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
+    let too_late = format!(
+        "{program} is instrumented with coz.h, which asks once, early, whether somebody counts: too late for a program that runs already"
+    );
+    if throughput.is_empty() && latency.is_empty() {
+        let why = "where its points are is not known either (that takes debug information, and coz.h, not the Rust crate)";
+        return Err(Exit::usage(format!("{too_late}, and {why}"))
+            .hint("name a place that it passes: -P FILE:LINE or -P FUNCTION; or start it under `coz-bpf run`")
+            .into());
+    }
+    let names: Vec<&str> = throughput
+        .iter()
+        .map(|point| point.name.as_str())
+        .chain(latency.iter().map(|point| point.name.as_str()))
+        .collect();
+    notices.push(format!("{too_late}. Probes on their lines count its points instead: {}", names.join(", ")));
+    let asked = Asked { throughput, latency, ..Asked::default() };
     asked.check()?;
     Ok(asked)
 }

@@ -196,6 +196,7 @@ pub fn prepare(config: &RunConfig, voice: &Voice) -> Result<Ready> {
     let loader = Loader::begin();
     let btf = Btf::load();
     check_machine(&btf)?;
+    check_namespace()?;
     let btf = btf?;
     let pid_max = pid_max()?;
     let identity = Identity::resolve(config.subject.user())?;
@@ -316,6 +317,19 @@ fn pid_max() -> Result<u32> {
     let text = std::fs::read_to_string("/proc/sys/kernel/pid_max")
         .context("cannot read /proc/sys/kernel/pid_max")?;
     text.trim().parse().context("kernel.pid_max is not a number")
+}
+
+/// The kernel side knows processes by their numbers in the first pid namespace (`PROC_PID_INIT_INO`): where ours are others, nobody would be
+/// found.
+fn check_namespace() -> Result<()> {
+    const FIRST: u32 = 0xefff_fffc;
+    let own = process::pid_namespace(std::process::id().cast_signed())?;
+    if own.is_none_or(|own| own == FIRST) {
+        return Ok(());
+    }
+    Err(Exit::failure("coz-bpf is in a pid namespace of its own (a container): processes have other numbers there than in the kernel")
+        .hint("start the container with --pid=host (docker, podman), or run coz-bpf outside and attach to what runs in there")
+        .into())
 }
 
 fn check_machine(btf: &Result<Btf, BtfError>) -> Result<()> {

@@ -5,6 +5,7 @@ mod by_line;
 mod by_symbol;
 mod candidates;
 mod code;
+mod cozh;
 mod latency;
 mod listing;
 mod pace;
@@ -17,6 +18,7 @@ mod usdt;
 
 pub use binaries::Binaries;
 pub use candidates::{Candidate, candidates};
+pub use cozh::{Instrumented, instrumented};
 pub use latency::{Latency, resolve_latency};
 pub use listing::{Entry, Listing};
 pub use pace::Pace;

@@ -30,6 +30,7 @@ mod stack;
 mod table;
 mod unit;
 mod unwind;
+mod variables;
 
 pub use demangle::{demangle, short_name, split_clone};
 pub use inlined::{Declaration, Inlined};

@@ -19,6 +19,7 @@ use anyhow::{Context as _, Result, ensure};
 use crate::sh;
 pub(crate) use programs::MEASURED;
 use programs::NAMES;
+pub(crate) use server::connect;
 pub(crate) use workload::{Repeats, Workload};
 
 /// Which programs, and where to write.

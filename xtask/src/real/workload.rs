@@ -98,6 +98,11 @@ impl Workload {
         command
     }
 
+    /// Where a server listens on 127.0.0.1.
+    pub fn port(&self) -> Option<u16> {
+        self.served.map(|served| served.port)
+    }
+
     /// The arguments without paths, for a document.
     pub fn shown_args(&self) -> String {
         let name = |arg: &String| {

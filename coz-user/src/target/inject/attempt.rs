@@ -4,6 +4,7 @@ use std::{collections::HashSet, io, thread, time::Duration};
 
 use super::{
     filters,
+    gate::Gate,
     moment::{self, Patience},
     priority::First,
     program::Program,
@@ -35,7 +36,7 @@ pub struct Done<T> {
 pub fn with_one_stopped<T: Send>(
     pid: i32,
     program: &Program,
-    gate: u64,
+    gate: Gate,
     patience: Patience,
     over: &(dyn Fn() -> bool + Sync),
     avoid: impl Fn(u64) -> bool + Sync,
@@ -63,7 +64,7 @@ pub fn with_this_stopped<T: Send>(
     pid: i32,
     tid: i32,
     program: &Program,
-    gate: u64,
+    gate: Gate,
     errand: impl Fn(&mut Held) -> Result<T, Refused> + Sync,
 ) -> Result<Option<T>, Refused> {
     match once(pid, tid, program, gate, &|_| false, &errand) {
@@ -77,7 +78,7 @@ fn once<T: Send>(
     pid: i32,
     tid: i32,
     program: &Program,
-    gate: u64,
+    gate: Gate,
     avoid: &(impl Fn(u64) -> bool + Sync),
     errand: &(impl Fn(&mut Held) -> Result<T, Refused> + Sync),
 ) -> Result<Done<T>, Failure> {
@@ -121,7 +122,7 @@ pub fn is_outside(
     pid: i32,
     tid: i32,
     program: &Program,
-    gate: u64,
+    gate: Gate,
     avoid: impl Fn(u64) -> bool + Sync,
 ) -> bool {
     let ours = || {

@@ -5,6 +5,7 @@ use std::{fmt, io};
 use coz_common::units::Nanos;
 
 use super::{
+    gate::Gate,
     leave,
     program::Program,
     refused::{Filtered, Refused},
@@ -17,7 +18,7 @@ use super::{
 pub struct Entered {
     pub(super) pid: i32,
     pub(super) program: Program,
-    pub(super) gate: u64,
+    pub(super) gate: Gate,
     pub(super) seat: Seat,
     pub(super) signal: u32,
     pub(super) seccomp_filters: u32,

@@ -11,12 +11,13 @@ use std::{
 use super::{
     attempt,
     choose::{self, Bearing},
+    gate::Gate,
     look, moment,
     program::Program,
     refused::{Filtered, Refused},
     stop::Held,
 };
-use crate::target::seccomp::{Call, ENTER, Filter, Instruction, forbidden};
+use crate::target::seccomp::{Call, ENTER, Filter, Instruction, PRIORITY, forbidden};
 
 /// `PTRACE_SECCOMP_GET_FILTER` (include/uapi/linux/ptrace.h).
 const GET_FILTER: u16 = 0x420c;
@@ -61,7 +62,11 @@ fn get(tid: i32, number: usize, room: *mut [u8; Instruction::SIZE]) -> io::Resul
 /// # Errors
 /// What is in the way.
 pub fn permit(pid: i32, held: &mut Held) -> Result<(), Refused> {
-    judge_one(pid, held, &[ENTER], &Mutex::default()).map(drop)
+    judge_one(pid, held, &[ENTER], &Mutex::default())?;
+    if of(pid, held).is_ok_and(|filters| forbidden(&filters, [&PRIORITY]).is_none()) {
+        held.may_go_first();
+    }
+    Ok(())
 }
 
 /// Asks the filters of one thread; how many it has. `allowing`: chains of filters that are known to allow it all.
@@ -101,7 +106,7 @@ fn judge_one(
 pub fn judge(
     pid: i32,
     program: &Program,
-    gate: u64,
+    gate: Gate,
     over: &(dyn Fn() -> bool + Sync),
     calls: &[&[Call]],
 ) -> Result<u32, Refused> {

@@ -15,7 +15,6 @@ use super::{
     moment::{self, Patience},
     program::Program,
     refused::Refused,
-    seat::Action,
 };
 use coz_common::units::Nanos;
 
@@ -68,11 +67,7 @@ fn undo(entered: &Entered) -> Result<Duration, Refused> {
         |held| {
             let now = seat.action(held, *signal).map_err(failed("look at the signal's handler"))?;
             if now.handler == seat.handler() {
-                // What is pending would do what the signal does without a handler: end the process.
-                for action in [Action::IGNORE, seat.before] {
-                    seat.set_action(held, *signal, Some(action))
-                        .map_err(failed("restore the signal's handler"))?;
-                }
+                seat.restore_action(held, *signal).map_err(failed("restore the signal's handler"))?;
             }
             Ok(())
         },

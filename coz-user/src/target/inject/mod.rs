@@ -1,8 +1,9 @@
 //! Entering a process that runs already, or one that loads no libraries, and leaving it as it was.
 //!
 //! One thread is stopped for less than a millisecond and made to run a few system calls: they map what the shim maps at a
-//! program's start and put a handler in place, whose code is a page without a file. The same steps backwards undo it. Nothing
-//! of the target's own memory is touched.
+//! program's start and put a handler in place, whose code is a page without a file. The same steps backwards undo it. Of
+//! the target's own memory only the zeros at the vDSO's end are written, and they are put back. If we are killed meanwhile, the
+//! thread puts itself right (`rescue`).
 //!
 //! All functions here block (a thread is stopped, looked for, waited for): call them on a thread that may.
 
@@ -19,6 +20,7 @@ mod moment;
 mod priority;
 mod program;
 mod refused;
+mod rescue;
 mod restart;
 mod rseq;
 mod seat;
@@ -33,7 +35,9 @@ use std::{
 
 use coz_common::units::Nanos;
 
-use self::{attempt::Done, choose::Bearing, look::Looked, moment::Patience, program::Program, seat::Seat};
+use self::{
+    attempt::Done, choose::Bearing, gate::Gate, look::Looked, moment::Patience, program::Program, seat::Seat,
+};
 pub use self::{
     entered::{Entered, LeaveError, Left},
     holds::{finish, unless_held},
@@ -69,7 +73,7 @@ pub fn enter_unless(
     let looked = look::look(pid, signal)?;
     let Looked { program, pid_namespace, is_filtered, .. } = looked;
     let pidfd = pidfd(pid).map_err(look::trouble)?;
-    let gate = gate::find(pid).map_err(look::trouble)?;
+    let gate = Gate::find(pid).map_err(look::trouble)?;
     // Any of its threads may be asked to pay.
     let seccomp_filters =
         if is_filtered { filters::judge(pid, &program, gate, over, &[ENTER, PAY])? } else { 0 };
@@ -112,7 +116,7 @@ pub fn enter_unless(
 /// [`Refused`]: what is in the way.
 pub fn filters_allow(pid: i32, over: &(dyn Fn() -> bool + Sync)) -> Result<u32, Refused> {
     let program = Program::of(pid).map_err(look::trouble)?;
-    let gate = gate::find(pid).map_err(look::trouble)?;
+    let gate = Gate::find(pid).map_err(look::trouble)?;
     filters::judge(pid, &program, gate, over, &[PAY, SHIM])
 }
 

@@ -19,13 +19,18 @@ impl First {
     pub fn thread(tid: i32) -> Self {
         let thread = tid.cast_unsigned();
         // SAFETY: numbers only.
-        unsafe {
-            *libc::__errno_location() = 0;
-            let before = libc::getpriority(libc::PRIO_PROCESS, thread);
-            let known = *libc::__errno_location() == 0;
-            let raised = known && libc::setpriority(libc::PRIO_PROCESS, thread, -20) == 0;
-            Self { thread, before: raised.then_some(before) }
-        }
+        let raise = || unsafe { libc::setpriority(libc::PRIO_PROCESS, thread, -20) == 0 };
+        Self { thread, before: nice(tid).filter(|_| raise()) }
+    }
+}
+
+/// A thread's priority, a nice value; 0: the calling thread's.
+pub fn nice(tid: i32) -> Option<i32> {
+    // SAFETY: numbers only; -1 may be an answer.
+    unsafe {
+        *libc::__errno_location() = 0;
+        let nice = libc::getpriority(libc::PRIO_PROCESS, tid.cast_unsigned());
+        (*libc::__errno_location() == 0).then_some(nice)
     }
 }
 
@@ -43,8 +48,7 @@ mod tests {
     use super::*;
 
     fn priority() -> i32 {
-        // SAFETY: numbers only.
-        unsafe { libc::getpriority(libc::PRIO_PROCESS, 0) }
+        nice(0).unwrap()
     }
 
     #[test]

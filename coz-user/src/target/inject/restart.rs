@@ -58,6 +58,28 @@ pub fn anew(registers: &Registers) -> Registers {
     registers
 }
 
+/// What the kernel makes of these registers when the thread goes on and no handler runs: a call that was broken off is about to be made
+/// again.
+#[must_use]
+pub fn resumed(registers: &Registers) -> Registers {
+    /// Length of `syscall`.
+    const CALL: u64 = 2;
+    let mut resumed = *registers;
+    if registers.orig_rax.cast_signed() >= 0 {
+        let number = match registers.rax.cast_signed() {
+            // ERESTARTSYS, ERESTARTNOINTR, ERESTARTNOHAND.
+            -514..=-512 => Some(registers.orig_rax),
+            RESTART_WITH_THE_REST => Some(libc::SYS_restart_syscall.cast_unsigned()),
+            _ => None,
+        };
+        if let Some(number) = number {
+            resumed.rax = number;
+            resumed.rip = registers.rip.wrapping_sub(CALL);
+        }
+    }
+    resumed
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -102,5 +124,19 @@ mod tests {
         {
             assert_eq!(anew(&other), other);
         }
+    }
+
+    #[test]
+    fn a_call_that_was_broken_off_is_made_again_as_the_kernel_would() {
+        let after = |call, result| {
+            let resumed = resumed(&stopped(call, result));
+            (resumed.rax.cast_signed(), resumed.rip)
+        };
+        assert_eq!(after(libc::SYS_futex, -512), (libc::SYS_futex, 0x1232));
+        assert_eq!(after(libc::SYS_epoll_wait, -514), (libc::SYS_epoll_wait, 0x1232));
+        assert_eq!(after(libc::SYS_clock_nanosleep, -516), (libc::SYS_restart_syscall, 0x1232));
+        assert_eq!(after(libc::SYS_read, 5), (5, 0x1234), "it has an answer");
+        assert_eq!(after(libc::SYS_read, -4), (-4, 0x1234));
+        assert_eq!(after(-1, -512), (-512, 0x1234), "in no call: a number in a register");
     }
 }

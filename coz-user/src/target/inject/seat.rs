@@ -14,6 +14,7 @@ use nix::sys::socket::{ControlMessage, MsgFlags, UnixAddr, sendmsg};
 use super::{
     Maps,
     code::{self, PAGE, Params},
+    rescue::Undo,
     stop::Held,
 };
 
@@ -37,6 +38,9 @@ const XTILEDATA: u64 = 1 << 18;
 /// Size of the kernel's `sigset_t`.
 const SET: u64 = 8;
 
+/// What fails where a process's memory cannot be written.
+const INSURE: fn(io::Error) -> (&'static str, io::Error) = |error| ("write what undoes it", error);
+
 /// The kernel's `struct sigaction`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Action {
@@ -52,7 +56,7 @@ pub struct Action {
 
 impl Action {
     /// To drop what is pending.
-    pub const IGNORE: Self = Self { handler: libc::SIG_IGN as u64, flags: 0, restorer: 0, mask: 0 };
+    const IGNORE: Self = Self { handler: libc::SIG_IGN as u64, flags: 0, restorer: 0, mask: 0 };
     const SIZE: usize = 32;
 
     fn bytes(self) -> [u8; Self::SIZE] {
@@ -119,11 +123,14 @@ impl Seat {
         signal: u32,
     ) -> Result<(), (&'static str, io::Error)> {
         self.data = map(held, PAGE, READ | WRITE, None).map_err(|e| ("map a page", e))?;
+        self.insure(held)?;
         self.code = map(held, PAGE, READ | EXECUTE, None).map_err(|e| ("map a page for code", e))?;
+        self.insure(held)?;
         self.hand_over(held, maps, pidfd).map_err(|e| ("hand over the maps", e))?;
         for (place, (fd, (length, writable))) in self.open.clone().into_iter().zip(SHAPES).enumerate() {
             let access = if writable { READ | WRITE } else { READ };
             self.maps[place] = map(held, length, access, Some(fd)).map_err(|e| ("map the maps", e))?;
+            self.insure(held)?;
         }
         self.close(held).map_err(|e| ("close the maps", e))?;
         held.write(self.data, &[0; PAGE as usize]).map_err(|e| ("clear a page", e))?;
@@ -140,6 +147,8 @@ impl Seat {
             restorer: self.code + code::RESTORER,
             mask: !0,
         };
+        // From here on everything stays where it is, whatever happens.
+        held.if_we_die(&[]).map_err(INSURE)?;
         let replaced = self
             .set_action(held, signal, Some(ours))
             .map_err(|e| ("put the handler in place (sigaction)", e))?;
@@ -149,6 +158,18 @@ impl Seat {
             self.write_code(held, pid_namespace).map_err(|e| ("write the code", e))?;
         }
         Ok(())
+    }
+
+    /// What has been done up to now is undone if we are killed. What is about to be undone must not be among it: a descriptor's number
+    /// may be another one's by then.
+    fn insure(&self, held: &mut Held) -> Result<(), (&'static str, io::Error)> {
+        let one = |number, first, second| Undo { number, arguments: [first, second, 0, 0] };
+        let open = self.open.iter().map(|&fd| one(libc::SYS_close, fd, 0));
+        let shared = self.maps.iter().zip(SHAPES).map(|(&address, (length, _))| (address, length));
+        let mapped =
+            shared.chain([(self.code, PAGE), (self.data, PAGE)]).filter(|&(address, _)| address != 0);
+        let mapped = mapped.map(|(address, length)| one(libc::SYS_munmap, address, length));
+        held.if_we_die(&open.chain(mapped).collect::<Vec<_>>()).map_err(INSURE)
     }
 
     /// Whether the process has asked for AMX.
@@ -180,13 +201,15 @@ impl Seat {
         let [a, b, c, d, e, f, g, h] = pair;
         let (ours, theirs) = (u32::from_ne_bytes([a, b, c, d]), u32::from_ne_bytes([e, f, g, h]));
         self.open = vec![ours.into(), theirs.into()];
+        self.insure(held).map_err(|(_, error)| error)?;
         let socket = take_descriptor(pidfd, ours)?;
         if !is_same(held, ours, &socket) {
             // The thread has descriptors of its own.
             return Err(io::ErrorKind::Unsupported.into());
         }
-        held.call(libc::SYS_close, [ours.into(), 0, 0, 0, 0, 0])?;
         self.open.remove(0);
+        self.insure(held).map_err(|(_, error)| error)?;
+        held.call(libc::SYS_close, [ours.into(), 0, 0, 0, 0, 0])?;
 
         let fds: Vec<RawFd> = maps.iter().take(SHAPES.len()).map(|fd| fd.as_raw_fd()).collect();
         let rights = [ControlMessage::ScmRights(&fds)];
@@ -195,7 +218,7 @@ impl Seat {
         let received = self.receive(held, theirs.into(), fds.len())?;
         // The maps first: they are closed in this order.
         self.open.splice(0..0, received);
-        Ok(())
+        self.insure(held).map_err(|(_, error)| error)
     }
 
     /// Has the process receive them.
@@ -227,9 +250,9 @@ impl Seat {
     }
 
     fn close(&mut self, held: &mut Held) -> io::Result<()> {
-        while let Some(&fd) = self.open.last() {
+        while let Some(fd) = self.open.pop() {
+            self.insure(held).map_err(|(_, error)| error)?;
             held.call(libc::SYS_close, [fd, 0, 0, 0, 0, 0])?;
-            self.open.pop();
         }
         Ok(())
     }
@@ -271,14 +294,38 @@ impl Seat {
         Ok(Action::of(bytes))
     }
 
+    /// Puts back what was done with the signal before. In between it is ignored: what is pending would do what the signal does
+    /// without a handler, and end the process.
+    ///
+    /// # Errors
+    /// The process is gone.
+    pub fn restore_action(&self, held: &mut Held, signal: u32) -> io::Result<()> {
+        let from = self.data + 192;
+        held.write(from, &self.before.bytes())?;
+        held.if_we_die(&[Undo { number: libc::SYS_rt_sigaction, arguments: [signal.into(), from, 0, SET] }])?;
+        self.set_action(held, signal, Some(Action::IGNORE))?;
+        self.set_action(held, signal, Some(self.before))?;
+        held.if_we_die(&[])
+    }
+
     /// Unmaps everything and closes what is open. What is not there any more does no harm.
     pub fn clear(&mut self, held: &mut Held) {
         let _ = self.close(held);
-        for (address, (length, _)) in self.maps.iter_mut().zip(SHAPES) {
-            unmap(held, address, length);
+        for (place, (length, _)) in SHAPES.into_iter().enumerate() {
+            let address = std::mem::take(&mut self.maps[place]);
+            self.unmap(held, address, length);
         }
-        unmap(held, &mut self.code, PAGE);
-        unmap(held, &mut self.data, PAGE);
+        let code = std::mem::take(&mut self.code);
+        self.unmap(held, code, PAGE);
+        let data = std::mem::take(&mut self.data);
+        self.unmap(held, data, PAGE);
+    }
+
+    fn unmap(&self, held: &mut Held, address: u64, length: u64) {
+        if address != 0 {
+            let _ = self.insure(held);
+            let _ = held.call(libc::SYS_munmap, [address, length, 0, 0, 0, 0]);
+        }
     }
 
     /// First address and length of everything that is mapped.
@@ -294,13 +341,6 @@ fn map(held: &mut Held, length: u64, access: u64, fd: Option<u64>) -> io::Result
         None => ((libc::MAP_PRIVATE | libc::MAP_ANONYMOUS) as u64, u64::MAX),
     };
     held.call(libc::SYS_mmap, [0, length, access, flags, fd, 0])
-}
-
-fn unmap(held: &mut Held, address: &mut u64, length: u64) {
-    if *address != 0 {
-        let _ = held.call(libc::SYS_munmap, [*address, length, 0, 0, 0, 0]);
-        *address = 0;
-    }
 }
 
 /// A copy of another process's descriptor (Linux 5.6).

@@ -1,9 +1,12 @@
 //! One thread, stopped, and made to run system calls of ours; then let go as if nothing had been.
 //!
-//! It is stopped by a request (`PTRACE_INTERRUPT`), not by a signal, on its way back to its own code; it runs nothing but single
-//! `syscall` instructions that are in its memory anyway; its stack is not touched; every signal waits until it is let go. It
+//! It is stopped by a request (`PTRACE_INTERRUPT`), not by a signal, on its way back to its own code; it runs nothing but
+//! `syscall` instructions, one at a time; its stack is not touched; every signal waits until it is let go. It
 //! is let go from the same kind of stop: there the kernel makes a system call that was broken off begin again, by what stands
 //! in its registers.
+//!
+//! Whoever holds it may be killed at any moment. So its registers are either its own, or such that it puts everything right by itself
+//! (`rescue`); mask and priority are only changed while they are the latter.
 
 use std::{
     fs::{File, OpenOptions},
@@ -13,10 +16,11 @@ use std::{
 };
 
 use super::{
-    gate,
+    gate::Gate,
     holds::Hold,
-    priority::First,
+    priority::{self, First},
     program::Program,
+    rescue::{Rescue, Undo},
     restart, rseq,
     trace::{self, Registers, Stop},
 };
@@ -35,28 +39,40 @@ pub struct Held {
     pid: i32,
     tid: i32,
     memory: File,
-    gate: u64,
+    gate: Gate,
     /// What it goes on with.
     registers: Registers,
-    mask: u64,
     since: Instant,
-    /// It has run calls of ours, so it is not where it was stopped.
-    moved: bool,
+    /// It runs calls of ours, so it is not where it was stopped.
+    moved: Option<Moved>,
     /// Somebody has stopped the process meanwhile.
     stopped: bool,
     over: bool,
-    /// It has many short ways to go, for each of which it needs a CPU.
-    first: Option<First>,
+    /// Whether its filters allow it to take back the priority that it is given.
+    may_go_first: bool,
     _hold: Hold,
 }
 
+/// A thread whose registers are not its own.
+#[derive(Debug)]
+struct Moved {
+    /// Its own mask.
+    mask: u64,
+    /// Where it makes calls.
+    call: u64,
+    /// `None`: there is no room for it.
+    rescue: Option<Rescue>,
+    /// It has many short ways to go, for each of which it needs a CPU.
+    first: Option<First>,
+}
+
 impl Held {
-    /// Stops a thread of the process, if that still runs `program`; `gate`: an instruction to use.
+    /// Stops a thread of the process, if that still runs `program`; `gate`: what to use in it.
     ///
     /// # Errors
     /// `ESRCH`: it is gone, or runs another program. `EPERM`: somebody traces it, or we may not. `TimedOut`: it does not
     /// stop; it is let go of when the calling thread ends. `Unsupported`: it is in 32-bit code.
-    pub fn stop(pid: i32, tid: i32, program: &Program, gate: u64) -> io::Result<Self> {
+    pub fn stop(pid: i32, tid: i32, program: &Program, gate: Gate) -> io::Result<Self> {
         let hold = Hold::begin(pid).ok_or(io::ErrorKind::TimedOut)?;
         trace::seize(tid)?;
         let since = Instant::now();
@@ -82,7 +98,7 @@ impl Held {
         pid: i32,
         tid: i32,
         program: &Program,
-        gate: u64,
+        gate: Gate,
         since: Instant,
         hold: Hold,
     ) -> io::Result<Self> {
@@ -95,7 +111,7 @@ impl Held {
         }
         // Opened now: it is this program's memory, whatever the process executes later.
         let memory = OpenOptions::new().read(true).write(true).open(format!("/proc/{pid}/mem"))?;
-        if !gate::is_at(&memory, gate) {
+        if !gate.is_in(&memory) {
             return Err(gone());
         }
         let mut registers = restart::mended(&stopped_with);
@@ -105,22 +121,69 @@ impl Held {
                 registers.rip = abort;
             }
         }
-        let mask = trace::mask(tid)?;
-        trace::set_mask(tid, !0)?;
         Ok(Self {
             pid,
             tid,
             memory,
             gate,
             registers,
-            mask,
             since,
-            moved: false,
+            moved: None,
             stopped: false,
             over: false,
-            first: Some(First::thread(tid)),
+            may_go_first: false,
             _hold: hold,
         })
+    }
+
+    /// Has it ready to run calls of ours. The order is what matters: see above.
+    fn prepare(&mut self) -> io::Result<()> {
+        let tid = self.tid;
+        let mask = trace::mask(tid)?;
+        let rescue = self.gate.room.map(|(at, room)| {
+            let resumed = restart::resumed(&self.registers);
+            Rescue::new(at, room, resumed, mask)
+        });
+        // Where that memory cannot be written we do without, as where there is none.
+        let mut rescue = rescue.filter(|rescue| self.write(rescue.at(), &rescue.bytes(&[])).is_ok());
+        if let Some(rescue) = &rescue {
+            let mut registers = self.registers;
+            registers.rip = rescue.undo();
+            registers.orig_rax = u64::MAX;
+            trace::set_registers(tid, &registers)?;
+        }
+        let call = rescue.as_ref().map_or(self.gate.call, Rescue::call);
+        let nice = rescue.as_ref().filter(|_| self.may_go_first).and_then(|_| priority::nice(tid));
+        if let Some(rescue) = &mut rescue {
+            rescue.nice = nice;
+        }
+        self.moved = Some(Moved { mask, call, rescue, first: None });
+        trace::set_mask(tid, !0)?;
+        if nice.is_some() {
+            self.if_we_die(&[])?;
+            let first = First::thread(tid);
+            self.moved.as_mut().map(|moved| moved.first.insert(first));
+        }
+        Ok(())
+    }
+
+    /// It may be given priority: its filters allow that it takes it back by itself.
+    pub const fn may_go_first(&mut self) {
+        self.may_go_first = true;
+    }
+
+    /// What it is to do if we are killed from here on, once it has made the call that it is at.
+    ///
+    /// # Errors
+    /// Its memory cannot be written.
+    pub fn if_we_die(&mut self, undo: &[Undo]) -> io::Result<()> {
+        if self.moved.is_none() {
+            self.prepare()?;
+        }
+        match self.moved.as_ref().and_then(|moved| moved.rescue.as_ref()) {
+            Some(rescue) => self.write(rescue.at(), &rescue.bytes(undo)),
+            None => Ok(()),
+        }
     }
 
     /// Where it goes on in its own code.
@@ -155,15 +218,17 @@ impl Held {
             seccomp::ENTER.iter().any(|call| call.covers(number, arguments)),
             "filters are not asked about {number} {arguments:x?}"
         );
+        if self.moved.is_none() {
+            self.prepare()?;
+        }
         let mut registers = self.registers;
-        registers.rip = self.gate;
+        registers.rip = self.moved.as_ref().map_or(self.gate.call, |moved| moved.call);
         registers.rax = number.cast_unsigned();
         // In no call: nothing is to begin again here.
         registers.orig_rax = u64::MAX;
         registers.eflags &= !TRAP;
         [registers.rdi, registers.rsi, registers.rdx, registers.r10, registers.r8, registers.r9] = arguments;
         trace::set_registers(self.tid, &registers)?;
-        self.moved = true;
         self.to(Stop::Call, || trace::go_to_call(self.tid))?;
         self.to(Stop::Call, || trace::go_to_call(self.tid))?;
         let answer = trace::registers(self.tid)?.rax;
@@ -216,13 +281,17 @@ impl Held {
 
     fn release(&mut self) -> io::Result<()> {
         self.over = true;
-        if self.moved {
+        let mut moved = self.moved.take();
+        if let Some(Moved { mask, first, .. }) = &mut moved {
             trace::interrupt(self.tid)?;
             self.stopped |= self.to(Stop::Event, || trace::go_on(self.tid, 0))?;
+            trace::set_mask(self.tid, *mask)?;
+            first.take();
         }
         trace::set_registers(self.tid, &self.registers)?;
-        trace::set_mask(self.tid, self.mask)?;
-        self.first.take();
+        if let Some(rescue) = moved.and_then(|moved| moved.rescue) {
+            let _ = self.write(rescue.at(), &rescue.zeros());
+        }
         trace::detach(self.tid)?;
         if self.stopped {
             // SAFETY: numbers only.

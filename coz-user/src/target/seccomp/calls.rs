@@ -44,8 +44,13 @@ pub const ENTER: &[Call] = &[
     call(libc::SYS_rt_sigaction, [(3, SET)]),
     call(libc::SYS_arch_prctl, [(0, GET_PERMISSIONS as i32)]),
     call(libc::SYS_munmap, []),
+    // If we are killed meanwhile (`inject::rescue`).
+    call(libc::SYS_rt_sigprocmask, [(0, libc::SIG_SETMASK), (2, 0), (3, SET)]),
     RESTART,
 ];
+
+/// The same, where a thread was given priority.
+pub const PRIORITY: Call = call(libc::SYS_setpriority, [(0, libc::PRIO_PROCESS as i32), (1, 0)]);
 
 /// What the kernel itself makes of a sleep that a stop has broken off.
 const RESTART: Call = call(libc::SYS_restart_syscall, []);

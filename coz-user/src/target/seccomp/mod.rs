@@ -5,7 +5,7 @@ mod calls;
 mod filter;
 
 pub use self::{
-    calls::{Call, ENTER, PAY, SHIM},
+    calls::{Call, ENTER, PAY, PRIORITY, SHIM},
     filter::{Instruction, allows},
 };
 

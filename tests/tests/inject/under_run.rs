@@ -1,0 +1,115 @@
+//! Programs that are entered because `coz-bpf run` cannot reach them in another way.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use coz_tests::run::Place;
+
+use crate::filtered::{KILL, filter};
+use crate::target::{KINDS, compile, folder};
+
+/// Compiles a program that makes progress until its time is over, in this place.
+fn works(place: &Place, source: &str, (compiler, options): (&str, &[&str])) {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(source);
+    let mut command = Command::new(compiler);
+    command.args(["-O2", "-g", "-pthread", "-o"]).args([&place.path().join("works"), &source]).args(options);
+    assert!(command.status().expect("a compiler").success(), "it compiles");
+}
+
+/// `coz-bpf run` of that program by this command; the last record of its profile.
+fn run(place: &Place, words: &[&str]) -> serde_json::Value {
+    let mut command = place.profiled(["-P", "./works@progress", "--scope-binary", "works", "--"]);
+    command.args(words);
+    let ended = place.run(command);
+    ended.assert_says(0, &[]);
+    assert!(ended.output().starts_with("rounds "), "{}", ended.output());
+    assert!(!ended.words().contains("no delays"), "{}", ended.words());
+    last_record(place)
+}
+
+fn last_record(place: &Place) -> serde_json::Value {
+    let profile = fs::read_to_string(place.profile()).expect("a profile is written");
+    let record = profile.lines().rfind(|line| line.starts_with(r#"{"type":"runtime""#));
+    serde_json::from_str(record.expect("the profile has an end")).expect("it is JSON")
+}
+
+fn assert_delayed(runtime: &serde_json::Value) {
+    for what in ["signals_sent", "paid_ns"] {
+        assert!(runtime[what].as_u64() > Some(0), "{what}: {runtime}");
+    }
+}
+
+#[test]
+fn a_static_program_is_delayed_when_it_is_run() {
+    for kind in &KINDS[1..] {
+        let place = Place::new();
+        works(&place, "programs/independent.c", *kind);
+        assert_delayed(&run(&place, &["./works", "--seconds", "4"]));
+    }
+}
+
+#[test]
+fn a_static_program_that_a_dynamic_one_executes_is_delayed_too() {
+    let place = Place::new();
+    works(&place, "programs/independent.c", KINDS[1]);
+    assert_delayed(&run(&place, &["sh", "-c", "./works --seconds 4; true"]));
+}
+
+#[test]
+fn what_libc_starts_by_itself_is_delayed_too() {
+    let place = Place::new();
+    works(&place, "programs/independent.c", KINDS[0]);
+    let script = "import os; os.system('./works --seconds 4')";
+    assert_delayed(&run(&place, &["python3", "-c", script]));
+}
+
+#[test]
+fn threads_whose_alternate_stack_has_no_room_are_left_alone() {
+    let place = Place::new();
+    works(&place, "enter/tiny.c", KINDS[1]);
+    let runtime = run(&place, &["./works", "--seconds", "4"]);
+    assert_eq!(runtime["signals_sent"].as_u64(), Some(0), "{runtime}");
+}
+
+/// `coz-bpf run` of a program that filters its own system calls, or begins behind a filter: whether it is delayed, and what is said if not.
+fn assert_filtered(place: &Place, variable: &str, words: &[&str], delayed: bool) {
+    let mut command = place.profiled(["-P", "./works@progress", "--scope-binary", "works", "--"]);
+    command.env(variable, "1").args(words);
+    let ended = place.run(command);
+    ended.assert_says(0, &[]);
+    assert!(ended.output().starts_with("rounds "), "{}", ended.output());
+    let runtime = last_record(place);
+    if delayed {
+        assert_delayed(&runtime);
+    } else {
+        assert_eq!(runtime["signals_sent"].as_u64(), Some(0), "{runtime}");
+    }
+    assert_eq!(ended.words().contains("does not allow clock_nanosleep"), !delayed, "{}", ended.words());
+}
+
+#[test]
+fn a_program_that_filters_its_own_calls_is_delayed_if_they_allow_it() {
+    for (variable, delayed) in [("NOTHING", true), ("KILLS", false)] {
+        let place = Place::new();
+        works(&place, "enter/sandboxed.c", KINDS[0]);
+        assert_filtered(&place, variable, &["./works", "--seconds", "2"], delayed);
+    }
+}
+
+#[test]
+fn a_program_that_begins_behind_a_filter_is_delayed_if_that_allows_it() {
+    let docker = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fuzz/corpus/seccomp/docker");
+    let no_sleep = folder().join("no-sleep");
+    fs::write(&no_sleep, filter(libc::SYS_clock_nanosleep, KILL)).expect("it is ours");
+    let first = compile("behind", KINDS[0]);
+    for (filter, kind, delayed) in
+        [(&docker, KINDS[0], true), (&docker, KINDS[1], true), (&no_sleep, KINDS[0], false)]
+    {
+        let place = Place::new();
+        works(&place, "programs/independent.c", kind);
+        let words = [first.to_str(), filter.to_str(), Some("./works"), Some("--seconds"), Some("2")];
+        let words = words.map(|word| word.expect("it is text"));
+        assert_filtered(&place, "NOTHING", &words, delayed);
+    }
+}
