@@ -124,7 +124,7 @@ test('diff: a page that stands alone, clean for axe, in light and dark', async (
   const [point] = JSON.parse(stdout).points;
   assert.ok(Math.abs(point.realised.value - 0.4) < 0.02, JSON.stringify(point.realised));
   assert.ok(Math.abs(point.predicted.value - 0.4) < 0.03, JSON.stringify(point.predicted));
-  assert.equal(point.outcome, 'came-true');
+  assert.equal(point.outcome, 'as-predicted');
   for (const colorScheme of ['light', 'dark']) {
     for (const width of [400, 1600]) {
       const context = await browser.newContext({ colorScheme, viewport: { width, height: 900 } });
@@ -133,7 +133,7 @@ test('diff: a page that stands alone, clean for axe, in light and dark', async (
       page.on('console', (message) => said.push(message.text()));
       page.on('request', (request) => request.url().startsWith('file:') || said.push(request.url()));
       await page.goto(pathToFileURL(html).href);
-      assert.match(await page.locator('.outcome .verdict-text').innerText(), /predicted|found/i);
+      assert.match(await page.locator('.outcome .verdict-text').innerText(), /predicted .* realised .*: as predicted/i);
       assert.equal(await page.locator('script').count(), 0);
       assert.ok((await page.locator('.bars .realised').boundingBox()).width > 20);
       assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), `fits ${width}`);
