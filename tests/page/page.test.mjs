@@ -231,7 +231,7 @@ test('two thousand lines and a hundred thousand experiments stay smooth', async 
     lines.push({ ...data.report.lines[at], location: `/src/part${i % 40}/file${i % 97}.c:${i}`, function: `module_${i % 50}::function_${i}`, share });
     // Half of the experiments on one line: the most that one chart has to draw.
     const dots = Array.from({ length: i === 0 ? 50000 : 25 }, () => [50 * Math.floor(21 * random()), Math.round(4000 * random()), 1]);
-    more.push({ place: [`/src/part${i % 40}/file${i % 97}.c`, i + 1], dots });
+    more.push({ place: [`/src/part${i % 40}/file${i % 97}.c`, i + 1], undecided: 'not enough data: run longer', dots });
   }
   data.report.lines = lines;
   data.lines = more;

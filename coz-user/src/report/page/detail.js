@@ -24,7 +24,7 @@ export function drawDetail(box, model, row, view, choose, change) {
     h('p', { class: 'muted facts' }, facts(row, point)),
     row.summary.length > 0
       ? [
-          h('p', { class: 'axis' }, `Share of ${saved(point)} that would be saved`),
+          h('p', { class: 'axis' }, `Share of ${saved(point)} that would be saved${model.runs === null ? '' : ` (end to end, ${plural(model.runs, 'run')})`}`),
           chart,
           h('div', { class: 'toggles' }, toggle('dots', `Experiments (${thousands(row.dots.length)})`, row.dots.length), toggle('levels', `Each speedup (${row.curve.length})`, row.curve.length)),
           tables(row, view),

@@ -4,21 +4,20 @@ use super::super::names;
 use crate::estimate::latency::{Growing, LatencyFacts};
 
 /// What is known of the point itself.
-pub(super) fn facts(facts: &LatencyFacts) -> String {
+pub(in crate::report) fn facts(facts: &LatencyFacts) -> String {
     let mut text = format!("Latency of {}: {} a second", names::clean(&facts.name), count(facts.rate));
     if let Some(level) = facts.in_system {
         text += &format!(", {} under way on average", count(level));
     }
     let own = facts.mean_ns.filter(|_| facts.is_measured());
-    let leaks = facts.growing.is_some_and(|growing| !growing.only_delayed);
-    if let Some(mean) = own.or(facts.little_ns.filter(|_| !leaks)) {
+    if let Some(mean) = own.or(facts.steady_mean()) {
         text += &format!(", mean {}", time(mean));
     }
     if facts.is_measured() {
         for (name, value) in ["median", "99th percentile"].into_iter().zip(facts.quantiles_ns) {
             text += &value.map_or_else(String::new, |value| format!(", {name} {}", time(value)));
         }
-    } else if facts.little_ns.is_some() && !leaks {
+    } else if facts.steady_mean().is_some() {
         text += " (by Little's law; single ones are not known: begin and end are not in the same thread, or they overlap in it)";
     }
     text.push('.');
