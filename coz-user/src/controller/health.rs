@@ -231,7 +231,7 @@ mod tests {
         assert!(said(500, &["java"])[0].contains("perf-map-agent"));
         let unknown = said(500, &["luajit", "luajit"]);
         assert!(
-            unknown[0].contains("(7) and 1 more process made") && unknown[0].contains("java"),
+            unknown[0].contains("(7) and 1 more process made") && unknown[0].contains("perf-map-agent"),
             "{unknown:?}"
         );
     }
