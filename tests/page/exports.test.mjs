@@ -138,6 +138,9 @@ test('diff: a page that stands alone, clean for axe, in light and dark', async (
   const html = file('diff.html');
   await run(BIN, ['diff', file('known.jsonl'), file('after.jsonl'), '--html', html]);
   const { stdout } = await run(BIN, ['diff', '--json', file('known.jsonl'), file('after.jsonl')]);
+  const schema = JSON.parse(fs.readFileSync(new URL('../../docs/diff.schema.json', import.meta.url), 'utf8'));
+  const check = new Ajv({ strict: true, allowUnionTypes: true }).compile(schema);
+  assert.ok(check(JSON.parse(stdout)), JSON.stringify(check.errors));
   const [point] = JSON.parse(stdout).points;
   assert.ok(Math.abs(point.realised.value - 0.4) < 0.02, JSON.stringify(point.realised));
   assert.ok(Math.abs(point.predicted.value - 0.4) < 0.03, JSON.stringify(point.predicted));
