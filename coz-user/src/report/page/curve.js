@@ -58,7 +58,7 @@ function cutEnds(levels, x, y, size) {
 /** The chart in the detail of a line. */
 export function curveChart(row, view, width) {
   const height = Math.round(Math.min(Math.max(0.52 * width, 220), 340));
-  const margin = { left: 52, right: 24, top: 14, bottom: 40 };
+  const margin = { left: 58, right: 24, top: 14, bottom: 40 };
   const range = effectsRange(row, view);
   const x = linear([0, 1], [margin.left, width - margin.right]);
   const y = linear(range, [height - margin.bottom, margin.top]);
@@ -73,7 +73,7 @@ export function curveChart(row, view, width) {
   }
   if (range[0] < -0.1) {
     chart.append(svg('rect', { x: margin.left, width: width - margin.left - margin.right, y: y(0), height: height - margin.bottom - y(0), class: 'below' }));
-    chart.append(svg('text', { x: width - margin.right - 4, y: height - margin.bottom - 6, class: 'tick end' }, 'slower'));
+    chart.append(svg('text', { x: margin.left + 6, y: height - margin.bottom - 6, class: 'tick' }, 'slower'));
   }
   chart.append(svg('line', { x1: margin.left, x2: width - margin.right, y1: y(0), y2: y(0), class: 'zero' }));
   chart.append(svg('text', { x: (margin.left + width - margin.right) / 2, y: height - 6, class: 'tick middle' }, 'if this line took so much less time'));

@@ -117,7 +117,7 @@ function scaleOf(rows) {
   let [low, high] = [-0.05, 0.05];
   for (const row of rows) {
     if (row.hidden || row.verdict === 'undecided') continue;
-    for (const at of row.summary) [low, high] = [Math.min(low, at.effect), Math.max(high, at.effect)];
+    for (const at of row.summary) [low, high] = [Math.min(low, at.low ?? at.effect), Math.max(high, at.high ?? at.effect)];
   }
   return [Math.max(low, -1), Math.min(high, 1)];
 }

@@ -21,7 +21,7 @@ export function drawOverview(box, rows, selected, choose) {
   }
   const width = Math.max(box.clientWidth, 280);
   const height = Math.round(Math.min(Math.max(0.42 * width, 220), 330));
-  const margin = { left: 52, right: 22, top: 14, bottom: 40 };
+  const margin = { left: 58, right: 22, top: 14, bottom: 40 };
   const most = Math.max(0.05, ...shown.map((row) => row.share)) * 1.08;
   const decided = shown.filter((row) => row.verdict !== 'undecided').map((row) => row.worth.effect);
   const open = shown.flatMap(({ worth }) => [worth.effect, worth.low ?? 0, worth.high ?? 0]);
@@ -53,7 +53,7 @@ export function drawOverview(box, rows, selected, choose) {
   for (const row of named) nameMark(chart, row, [x(row.share), y.clamped(row.worth.effect)], [width, y(0)], names);
   const [ex, ey] = [x(end) - 4, y(end) + 30];
   if (!names.some(([l, r, t, b]) => l < ex && r > ex - 90 && t < ey + 3 && b > ey - 12)) {
-    chart.append(svg('text', { x: ex, y: ey, class: 'tick end' }, 'worth = share'));
+    chart.append(svg('text', { x: ex, y: ey, class: 'tick end halo' }, 'worth = share'));
   }
   chart.append(svg('text', { x: (margin.left + width - margin.right) / 2, y: height - 6, class: 'tick middle' }, 'share of the samples'));
   chart.addEventListener('click', (event) => {
@@ -105,7 +105,7 @@ function nameMark(chart, row, [px, py], [width, zero], taken) {
   const beside = Math.abs(py - zero) < 9 ? zero - py - 7 : 4;
   for (const [dx, dy] of [[15, beside], [-15 - long, beside], [-long / 2, -12], [-long / 2, 22]]) {
     const box = [px + dx, px + dx + long, py + dy - 12, py + dy + 3];
-    if (box[0] < 54 || box[1] > width - 4 || box[2] < 0) continue;
+    if (box[0] < 60 || box[1] > width - 4 || box[2] < 0) continue;
     if (taken.some(([l, r, t, b]) => box[0] < r && box[1] > l && box[2] < b && box[3] > t)) continue;
     taken.push(box);
     const title = svg('title', null, clean(`${row.location}: ${portion(row.share)} of the samples, ${percent(row.worth.effect)}`));

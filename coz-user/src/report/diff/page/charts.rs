@@ -115,8 +115,11 @@ pub(super) fn curve(line: &LineDiff, at: &LineAt) -> String {
     let (hx, hy) = (x(time.less.value), y(predicted.value));
     let base = height - bottom;
     let name = escaped(&line.before.location);
-    let label =
-        format!("{name}: {} less time per visit, predicted {}", percent(&time.less), percent(&predicted));
+    let label = format!(
+        "{name}: {} less time per visit, predicted {}",
+        percent(&time.less).trim_start_matches('+'),
+        percent(&predicted)
+    );
     let end = f64::from(at.curve.last().map_or(1000, |l| l.permille)) / 1000.0;
     format!(
         "<figure><figcaption>{label}</figcaption><svg class=\"{class}\" viewBox=\"0 0 {width} {height}\" role=\"img\" aria-label=\"{label}\">\
