@@ -1,6 +1,6 @@
 //! The commands that need no target: from their configuration to the text that they print.
 
-use std::{fmt::Write as _, path::Path, sync::Arc};
+use std::{fmt::Write as _, io::Write as _, path::Path, sync::Arc};
 
 use anyhow::{Context, Result};
 
@@ -21,7 +21,7 @@ use crate::{
 /// # Errors
 /// The profile can not be read, or a file not written.
 pub fn report(config: &ReportConfig) -> Result<String> {
-    report::run(&ReportOptions {
+    let request = ReportOptions {
         file: config.file.clone(),
         options: view(&config.view, &config.talk, false),
         json: config.json,
@@ -33,6 +33,12 @@ pub fn report(config: &ReportConfig) -> Result<String> {
             FoldedBy::Time => report::folded::Weight::Time,
             FoldedBy::Worth => report::folded::Weight::Worth,
         },
+    };
+    report::run(&request, |text| {
+        if !config.talk.quiet {
+            // Nobody may be there to read it, which changes nothing.
+            let _ = writeln!(std::io::stderr(), "coz-bpf: {text}");
+        }
     })
 }
 

@@ -61,8 +61,8 @@ impl StatusLine {
 
     fn on(target: ProgressDrawTarget) -> Self {
         let bar = ProgressBar::with_draw_target(None, target);
-        // The template is a constant, and a wrong one only costs the line its looks.
-        if let Ok(style) = ProgressStyle::with_template("{msg}") {
+        // Cut at the edge: of what takes two lines, the upper one jumps. A wrong template, which is a constant, costs the line its looks only.
+        if let Ok(style) = ProgressStyle::with_template("{wide_msg}") {
             bar.set_style(style);
         }
         Self { bar: Some(bar) }

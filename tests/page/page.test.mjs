@@ -31,6 +31,20 @@ const plain = (words) => words.replace(/\s+/g, ' ').trim();
 const text = async (locator) => plain(await locator.innerText());
 const texts = async (locator) => (await locator.evaluateAll((all) => all.map((one) => one.innerText))).map(plain);
 
+const BEGIN = 'id="data">';
+
+/** The data in a page that the profiler has written. */
+function pageData(name) {
+  const rest = fs.readFileSync(file(name), 'utf8').split(BEGIN)[1];
+  return JSON.parse(rest.slice(0, rest.indexOf('</script>')));
+}
+
+/** The same page with other data. */
+function writePage(name, like, data) {
+  const [head, rest] = fs.readFileSync(file(like), 'utf8').split(BEGIN);
+  fs.writeFileSync(file(name), `${head}${BEGIN}${JSON.stringify(data).replaceAll('<', '\\u003c')}${rest.slice(rest.indexOf('</script>'))}`);
+}
+
 /** Everything that axe knows of accessibility, contrast included. */
 async function accessible(page, what) {
   // Told through the debugger, which the page's own policy does not bind.
@@ -84,6 +98,44 @@ test('downward curves, dots and single speedups can be told apart', async () => 
   const dash = await chart.locator('.fit').first().evaluate((fit) => getComputedStyle(fit).strokeDasharray);
   assert.notEqual(dash, 'none', 'by its stroke too, not by colour alone');
   await shot(page, 'contention-dots');
+  await close();
+});
+
+test('what the edges cut off is marked as cut off', async () => {
+  const changed = pageData('known.html');
+  const at = changed.report.lines.findIndex((line) => line.function === 'audit');
+  const line = changed.report.lines[at];
+  line.verdict = 'undecided';
+  changed.lines[at].undecided = 'not enough data: about 9 min more, 60 s with --fixed-line';
+  for (const level of line.summary) [level.low, level.high] = [-1.4 * level.speedup, 1.6 * level.speedup];
+  writePage('cut.html', 'known.html', changed);
+  const { page, close } = await open(browser, url('cut.html'));
+  const heads = page.locator('svg.scatter path.cut');
+  assert.equal(await heads.count(), 1, 'one line’s interval goes beyond the edges');
+  assert.equal((await heads.getAttribute('d')).split('M').length - 1, 2, 'at both ends');
+  assert.match(await text(page.locator('#overview')), /An arrow head: the interval goes on beyond the edge/);
+  await rows(page).filter({ hasText: 'audit' }).click();
+  const curve = page.locator('svg.curve path.cut');
+  assert.equal(await curve.count(), 1);
+  const [head, chart] = [await curve.boundingBox(), await page.locator('svg.curve').boundingBox()];
+  assert.ok(head.y >= chart.y && head.y + head.height <= chart.y + chart.height, 'within the chart');
+  assert.equal(await text(page.locator('#detail .verdict-text')), 'Undecided: at best +160 %, at worst −140 %. Not enough data: about 9 min more, 60 s with --fixed-line.');
+  await shot(page, 'cut-off');
+  await accessible(page, 'cut off');
+  await rows(page).filter({ hasText: 'encode' }).click();
+  assert.equal(await page.locator('svg.curve path.cut').count(), 0, 'nothing is cut off there');
+  await close();
+});
+
+test('whole runs are said to be such, in the header and at the curve', async () => {
+  const all = records({ ...known, pairs: 40, point: 'end-to-end' });
+  all[0].end_to_end = true;
+  fs.writeFileSync(file('whole.jsonl'), jsonl(all));
+  await report(file('whole.jsonl'), '--html', file('whole.html'));
+  const { page, close } = await open(browser, url('whole.html'));
+  assert.match(await text(page.locator('#facts')), /^end to end · 80 runs · /);
+  assert.equal(await text(page.locator('#detail .axis')), 'Share of the running time that would be saved (end to end, 80 runs)');
+  await shot(page, 'whole-runs');
   await close();
 });
 
@@ -219,10 +271,7 @@ test('a profile without a curve says why', async () => {
 
 test('two thousand lines and a hundred thousand experiments stay smooth', async () => {
   // The data of a large profile in a page that the profiler has written: to estimate it takes a minute.
-  const page0 = fs.readFileSync(file('known.html'), 'utf8');
-  const [head, rest] = page0.split('id="data">');
-  const tail = rest.slice(rest.indexOf('</script>'));
-  const data = JSON.parse(rest.slice(0, rest.indexOf('</script>')));
+  const data = pageData('known.html');
   const random = dice(3);
   const [lines, more] = [[], []];
   for (let i = 0; i < 2000; i += 1) {
@@ -231,11 +280,11 @@ test('two thousand lines and a hundred thousand experiments stay smooth', async 
     lines.push({ ...data.report.lines[at], location: `/src/part${i % 40}/file${i % 97}.c:${i}`, function: `module_${i % 50}::function_${i}`, share });
     // Half of the experiments on one line: the most that one chart has to draw.
     const dots = Array.from({ length: i === 0 ? 50000 : 25 }, () => [50 * Math.floor(21 * random()), Math.round(4000 * random()), 1]);
-    more.push({ place: [`/src/part${i % 40}/file${i % 97}.c`, i + 1], dots });
+    more.push({ place: [`/src/part${i % 40}/file${i % 97}.c`, i + 1], undecided: 'not enough data: run longer', dots });
   }
   data.report.lines = lines;
   data.lines = more;
-  fs.writeFileSync(file('large.html'), `${head}id="data">${JSON.stringify(data)}${tail}`);
+  writePage('large.html', 'known.html', data);
   const began = Date.now();
   const { page, close } = await open(browser, url('large.html'));
   const opened = Date.now() - began;

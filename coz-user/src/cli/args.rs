@@ -277,7 +277,7 @@ pub(super) struct ReportArgs {
     /// Write a page that stands alone, for a browser (- is the standard output)
     #[arg(long, value_name = "OUT", help_heading = "Output")]
     pub html: Option<PathBuf>,
-    /// Write coz's text format (- is the standard output)
+    /// Write coz's text format, with latency points as throughput points (- is the standard output)
     #[arg(long, value_name = "OUT", help_heading = "Output")]
     pub coz: Option<PathBuf>,
     /// Write folded stacks for a flame graph: function and line, for a profile has no call chains (- is the standard output)

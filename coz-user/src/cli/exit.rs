@@ -110,7 +110,7 @@ pub fn explain(error: &anyhow::Error) -> (String, u8) {
     let mut text = String::from("coz-bpf");
     let mut last = String::new();
     for cause in error.chain() {
-        let part = cause.to_string();
+        let part = without_number(cause.to_string());
         // Some errors repeat their cause in their own text.
         if !last.ends_with(&part) {
             text.push_str(": ");
@@ -128,6 +128,15 @@ pub fn explain(error: &anyhow::Error) -> (String, u8) {
     (text, exits().next().map_or(Code::Failure as u8, Exit::code))
 }
 
+/// What the system says of an error, without its number, which says the same to nobody.
+fn without_number(mut text: String) -> String {
+    while let Some(from) = text.find(" (os error ") {
+        let Some(length) = text[from..].find(')') else { break };
+        text.replace_range(from..=from + length, "");
+    }
+    text
+}
+
 #[cfg(test)]
 mod tests {
     use anyhow::Context;
@@ -143,9 +152,16 @@ mod tests {
         assert_eq!(code, 127);
         assert_eq!(
             text,
-            "coz-bpf: starting the target: cannot run ./app: No such file or directory (os error 2)\n  \
+            "coz-bpf: starting the target: cannot run ./app: No such file or directory\n  \
              hint: build it: make app\n"
         );
+    }
+
+    #[test]
+    fn numbers_of_errors_are_left_out_wherever_they_stand() {
+        let text = "cannot open a (os error 2): it is (os error 13) gone";
+        assert_eq!(without_number(text.into()), "cannot open a: it is gone");
+        assert_eq!(without_number("a (os error 2".into()), "a (os error 2", "cut off");
     }
 
     #[test]

@@ -117,12 +117,19 @@ impl Attribution {
         self.modules.get((number as usize).checked_sub(1)?).map(|known| &known.module)
     }
 
-    /// The main program, which is reached under this path: its sources are the default scope.
+    /// The main program, which is reached under this path, and which its users know by that `name`: its sources are the default
+    /// scope.
     ///
     /// # Errors
     /// Where the file can not be read as an ELF program.
-    pub fn main_module(&mut self, path: &Path, device: (u32, u32), inode: u64) -> Result<Arc<Module>> {
-        let module = Arc::new(Module::open(path, &self.scope, &self.debug_dirs)?);
+    pub fn main_module(
+        &mut self,
+        path: &Path,
+        name: &Path,
+        device: (u32, u32),
+        inode: u64,
+    ) -> Result<Arc<Module>> {
+        let module = Arc::new(Module::open(path, &self.scope, &self.debug_dirs)?.called(name));
         let number = self.add(Arc::clone(&module), stamp(path, inode));
         self.by_file.insert((device, inode), Some(number));
         self.modules[number as usize - 1].in_scope = self.scope.binary(path, true);
@@ -138,6 +145,8 @@ impl Attribution {
     /// what did not fit.
     pub fn ranges(&mut self, pid: u32, mappings: &[CodeMapping], main: Option<&Path>) -> (Vec<Range>, usize) {
         let mut ranges = Vec::new();
+        let in_no_file = mappings.iter().filter(|mapping| mapping.path == Path::new(ANONYMOUS));
+        self.jits.seen(pid, in_no_file.map(|mapping| mapping.end.saturating_sub(mapping.start)).sum());
         for mapping in mappings {
             if mapping.path == Path::new(ANONYMOUS) {
                 if self.scope.jit()
@@ -175,7 +184,8 @@ impl Attribution {
                 return *known;
             }
         }
-        let open = |path: &Path| Module::open(path, &self.scope, &self.debug_dirs).ok();
+        let open =
+            |path: &Path| Some(Module::open(path, &self.scope, &self.debug_dirs).ok()?.called(&mapping.path));
         let module = if mapping.path == Path::new(vdso::NAME) {
             vdso::file()
                 .ok()
@@ -221,6 +231,12 @@ impl Attribution {
         for key in self.jits.read_on() {
             self.send(key);
         }
+    }
+
+    /// The programs that made code and wrote no perf map: file name and process id.
+    #[must_use]
+    pub fn without_map(&self) -> Vec<(String, u32)> {
+        self.jits.without_map()
     }
 
     /// Whether the kernel is to be told of a page: not if it has it already.

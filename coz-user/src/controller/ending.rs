@@ -104,6 +104,7 @@ impl Session {
             threads: self.debts.worst(),
             enough: self.spending.met().map(|met| met.since(self.released)),
             points,
+            without_map: self.ready.attribution.without_map(),
             can_pay: stats.get(Stat::SignalsSent) > 0,
             notices: self.notices(&samples),
         };

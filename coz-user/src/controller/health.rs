@@ -85,6 +85,8 @@ pub struct Facts {
     pub enough: Option<Nanos>,
     /// Visits of points, and what they cost.
     pub points: Vec<PointRun>,
+    /// Programs that made code and wrote no perf map: file name and process id.
+    pub without_map: Vec<(String, u32)>,
     /// Whether the shim is in the target.
     pub can_pay: bool,
     /// What could not be done.
@@ -93,6 +95,39 @@ pub struct Facts {
 
 /// Share of samples with a broken call chain from which on it is said.
 const MANY_CUT: f64 = 0.02;
+
+/// From this share of the samples on, code that is in no file is worth a word.
+const MANY_MADE: f64 = 0.1;
+
+/// Where a good part of the samples went through code that is in no file, and no perf map tells what is where in it: what helps.
+/// Such code has no unwind table, so the kernel side leaves each frame of it by the frame pointer, or cannot.
+fn made_code(stats: &Stats, programs: &[(String, u32)]) -> Option<String> {
+    const OPTIONS: [(&str, &str); 4] = [
+        ("node", "`node --perf-basic-prof`"),
+        ("python", "`python3 -X perf` or PYTHONPERFSUPPORT=1 (Python 3.12 and later)"),
+        ("java", "the agent perf-map-agent or `jcmd PID Compiler.perfmap` (Java 17 and later)"),
+        ("dotnet", "DOTNET_PerfMapEnabled=1 (.NET)"),
+    ];
+    let through = stats.get(Stat::FramePointers) + stats.get(Stat::ChainCut);
+    let (first, pid) = programs.first()?;
+    if through as f64 <= MANY_MADE * stats.get(Stat::Samples) as f64 {
+        return None;
+    }
+    let option = OPTIONS
+        .iter()
+        .find(|(name, _)| first.starts_with(name))
+        .map_or_else(|| OPTIONS.map(|(_, option)| option).join(", "), |(_, option)| (*option).to_owned());
+    let others = match programs.len() - 1 {
+        0 => String::new(),
+        1 => " and 1 more process".to_owned(),
+        n => format!(" and {n} more processes"),
+    };
+    Some(format!(
+        "many samples went through code that {first} ({pid}){others} made at run time (a JIT compiler's), and no perf map \
+         (/tmp/perf-PID.map) tells what is where in it: its time counts for whoever called it, or for no line. Have the map \
+         written ({option}), and bring that code into scope: --scope-binary '[jit]'"
+    ))
+}
 
 /// What the report says about the run's health.
 #[must_use]
@@ -125,13 +160,15 @@ pub fn health(stats: &Stats, facts: Facts) -> Health {
             stats.get(Stat::ProcessesFull)
         ));
     }
+    let made = made_code(stats, &facts.without_map);
     let cut = stats.get(Stat::ChainCut);
-    if cut as f64 > MANY_CUT * samples as f64 && samples > 0 {
+    if made.is_none() && cut as f64 > MANY_CUT * samples as f64 && samples > 0 {
         warnings.push(format!(
             "{cut} of {samples} samples count for no line because their call chains end in code that does not say where \
              it was called from (made at run time, or assembly)"
         ));
     }
+    warnings.extend(made);
     if stats.get(Stat::PaidAbsurd) > 0 {
         warnings.push(format!("{} payments of the program were not credible", stats.get(Stat::PaidAbsurd)));
     }
@@ -176,6 +213,36 @@ mod tests {
         assert!((after.stolen_since(before) - 0.5).abs() < 1e-9);
         assert_eq!(after.busy_since(before), Nanos(500_000_000), "50 ticks of user time");
         assert_eq!(MachineTime::parse("nonsense").stolen_since(before), 0.0);
+    }
+
+    #[test]
+    fn code_without_a_perf_map_is_told_with_the_option_that_helps() {
+        let said = |frames, programs: &[&str]| {
+            let stats = Stats::of(&[(Stat::Samples, 1000), (Stat::FramePointers, frames)]);
+            let without_map = programs.iter().map(|name| ((*name).to_owned(), 7)).collect();
+            health(&stats, Facts { without_map, ..Facts::default() }).warnings
+        };
+        assert_eq!(said(500, &[]), [""; 0], "frames without a row alone are no compiler's");
+        assert_eq!(said(50, &["node"]), [""; 0], "it makes code, and hardly runs it");
+        let node = said(500, &["node"]);
+        assert!(node.len() == 1 && node[0].contains("node --perf-basic-prof"), "{node:?}");
+        assert!(node[0].contains("--scope-binary '[jit]'") && !node[0].contains("python"), "{node:?}");
+        assert!(said(500, &["python3.12"])[0].contains("PYTHONPERFSUPPORT=1"));
+        assert!(said(500, &["java"])[0].contains("perf-map-agent"));
+        let unknown = said(500, &["luajit", "luajit"]);
+        assert!(
+            unknown[0].contains("(7) and 1 more process made") && unknown[0].contains("perf-map-agent"),
+            "{unknown:?}"
+        );
+    }
+
+    #[test]
+    fn a_chain_that_is_cut_is_not_told_twice() {
+        let stats = Stats::of(&[(Stat::Samples, 1000), (Stat::ChainCut, 500)]);
+        let cut = health(&stats, Facts::default()).warnings;
+        assert!(cut.len() == 1 && cut[0].contains("500 of 1000"), "{cut:?}");
+        let without_map = vec![("node".to_owned(), 7)];
+        assert_eq!(health(&stats, Facts { without_map, ..Facts::default() }).warnings.len(), 1);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Code that processes make while they run: the perf map of each, read on as it grows.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
     fs::File,
     io::{Read, Seek, SeekFrom},
     os::unix::fs::{MetadataExt, OpenOptionsExt},
@@ -51,11 +51,28 @@ struct Known {
     asked: BTreeMap<u32, Vec<LineEntry>>,
 }
 
+/// Less than this much code outside of files is no compiler's: trampolines of libraries are a page or two.
+const LEAST: u64 = 64 << 10;
+
+/// A process with code that is in no file, whoever asks for that.
+#[derive(Debug)]
+struct Maker {
+    pid: u32,
+    /// Its program's file name.
+    program: String,
+    path: PathBuf,
+    has_map: bool,
+}
+
 /// All of them.
 #[derive(Debug, Default)]
 pub struct Jits {
     known: Vec<Known>,
     by_pid: HashMap<u32, u32>,
+    /// The last program of each process is the last one of its id here.
+    makers: Vec<Maker>,
+    /// Processes whose program is another one since.
+    over: HashSet<u32>,
 }
 
 impl Jits {
@@ -75,6 +92,23 @@ impl Jits {
         };
         let bias = self.get(number)?.bias;
         (start.wrapping_sub(bias) < 2 * BELOW).then_some((number, bias))
+    }
+
+    /// A process has so many bytes of code that is in no file.
+    pub fn seen(&mut self, pid: u32, bytes: u64) {
+        if bytes < LEAST || (self.makers.iter().any(|maker| maker.pid == pid) && !self.over.contains(&pid)) {
+            return;
+        }
+        self.over.remove(&pid);
+        let program = std::fs::read_link(format!("/proc/{pid}/exe")).unwrap_or_default();
+        let program = program.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        self.makers.push(Maker { pid, program, path: map_of(pid), has_map: false });
+    }
+
+    /// The programs that made code and wrote no map of it: file name and process id.
+    pub fn without_map(&self) -> Vec<(String, u32)> {
+        let without = self.makers.iter().filter(|maker| !maker.has_map);
+        without.map(|maker| (maker.program.clone(), maker.pid)).collect()
     }
 
     /// The one with this number.
@@ -101,6 +135,9 @@ impl Jits {
 
     /// Reads on in all maps; the pages that have been asked for and about which there is something new.
     pub fn read_on(&mut self) -> Vec<PageKey> {
+        for maker in self.makers.iter_mut().filter(|maker| !maker.has_map) {
+            maker.has_map = maker.path.exists();
+        }
         let mut pages = Vec::new();
         for (number, known) in (FIRST..).zip(&mut self.known) {
             let Some(piece) = known.next_piece() else { continue };
@@ -123,6 +160,7 @@ impl Jits {
     /// children that it forked.
     pub fn ended(&mut self, pid: u32) {
         self.by_pid.remove(&pid);
+        self.over.insert(pid);
         for known in self.known.iter_mut().filter(|known| known.pid == pid) {
             known.path = PathBuf::new();
         }
@@ -171,6 +209,22 @@ fn map_of(pid: u32) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn who_makes_code_and_writes_no_map_is_known() {
+        let (mut jits, me) = (Jits::default(), std::process::id());
+        jits.seen(me, 0x2000);
+        assert!(jits.without_map().is_empty(), "some trampolines");
+        jits.seen(me, 1 << 20);
+        jits.seen(me, 2 << 20);
+        jits.read_on();
+        let found = jits.without_map();
+        assert_eq!((found.len(), found[0].1), (1, me), "{found:?}");
+        assert!(found[0].0.starts_with("coz_user"), "{found:?}");
+        jits.makers[0].path = std::env::current_exe().unwrap();
+        jits.read_on();
+        assert!(jits.without_map().is_empty(), "it has one now");
+    }
 
     #[test]
     fn a_map_is_read_as_it_grows() {

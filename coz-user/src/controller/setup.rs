@@ -156,7 +156,7 @@ impl Found<'_> {
             Self::Running { main, .. } => {
                 let (pid, mapping) = main.as_ref()?;
                 let path = process::reachable(*pid, mapping);
-                match attribution.main_module(&path, mapping.device, mapping.inode) {
+                match attribution.main_module(&path, &mapping.path, mapping.device, mapping.inode) {
                     Ok(module) => Some(module),
                     Err(error) => {
                         notices.push(format!("no lines of {}: {error:#}", mapping.path.display()));
@@ -398,7 +398,7 @@ fn open_main(attribution: &mut Attribution, path: &Path, notices: &mut Vec<Strin
     let file = std::fs::canonicalize(path).ok()?;
     let meta = file.metadata().ok()?;
     let device = (libc::major(meta.dev()), libc::minor(meta.dev()));
-    match attribution.main_module(&file, device, meta.ino()) {
+    match attribution.main_module(&file, path, device, meta.ino()) {
         Ok(module) => Some(module),
         Err(error) => {
             notices.push(format!("no lines of {}: {error:#}", file.display()));

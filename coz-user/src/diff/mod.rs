@@ -6,6 +6,8 @@
 //! * [`own`] says by how much a line itself became faster: its CPU time per visit, before and after. Looked up on the line's
 //!   curve from before ([`predict`]), that is what was *predicted*.
 //! * [`outcome`] compares the two.
+//!
+//! These two words, predicted and realised, are used wherever a comparison is shown, and no others.
 
 pub mod matching;
 pub mod outcome;
@@ -93,6 +95,11 @@ pub struct LineAt {
     pub predicted: Option<Estimated>,
     /// Its verdict before.
     pub verdict: Verdict,
+    /// Its verdict after; `None` where it has no curve there.
+    pub verdict_after: Option<Verdict>,
+    /// Whether there is something to say of it: it changed, and was shown to be worth something to the point, before or after;
+    /// or it has no curve to show that.
+    pub matters: bool,
     /// Its curve before: the fitted effect at the quarters.
     pub curve: Vec<Level>,
 }
@@ -104,6 +111,8 @@ pub struct Appeared {
     pub place: Place,
     /// Whether it stands for lines that were rewritten ([`How::Rewritten`]).
     pub replaces: bool,
+    /// Whether there is something to say of it: not where it was shown to be worth nothing to any point.
+    pub matters: bool,
 }
 
 /// Lines with less than this part of a visit's time are not worth a word.
@@ -130,14 +139,14 @@ pub fn diff(before: Side<'_>, after: Side<'_>, replicates: u32) -> Diff {
         .enumerate()
         .map(|(i, place)| {
             let at = points.iter().zip(&costs).map(|((name, _), cost)| {
-                let line =
-                    before.estimate.lines.iter().find(|l| l.location == place.location && l.point == *name);
+                let line = curve_of(&before, place, name);
                 let time = cost
                     .0
                     .as_ref()
                     .zip(cost.1.as_ref())
                     .and_then(|(b, a)| own::time([before, after], &matched, i, [b, a]));
-                line_at(line, time, place, cost.0.as_ref().map_or(f64::INFINITY, |b| b.per_visit))
+                let now = matched.after(i).and_then(|j| curve_of(&after, &after.places[j], name));
+                line_at(line, now, time, place, cost.0.as_ref().map_or(f64::INFINITY, |b| b.per_visit))
             });
             LineDiff {
                 before: place.clone(),
@@ -155,18 +164,16 @@ pub fn diff(before: Side<'_>, after: Side<'_>, replicates: u32) -> Diff {
         .map(|(p, ((name, kind), (b, a)))| {
             let realised = b.as_ref().zip(a.as_ref()).map(|(b, a)| visits::saved(b, a));
             let predicted = predict::together(lines.iter().map(|line| &line.at[p]), inclusive);
-            let per_visit = b.as_ref().map_or(f64::INFINITY, |b| b.per_visit);
             let without_curve: Vec<String> = lines
                 .iter()
                 .filter(|line| {
                     let at = &line.at[p];
-                    let moved = at.time.map_or(0.0, |time| (time.before - time.after).abs());
-                    at.changed && at.predicted.is_none() && moved > SMALL * per_visit
+                    at.matters && at.predicted.is_none()
                 })
                 .map(|line| line.before.location.clone())
                 .collect();
-            let any_changed = lines.iter().any(|line| line.at[p].changed);
-            let outcome = outcome::compare(realised, predicted, any_changed, !without_curve.is_empty());
+            let any_matters = lines.iter().any(|line| line.at[p].matters);
+            let outcome = outcome::compare(realised, predicted, any_matters, !without_curve.is_empty());
             let [before, after] = [b, a].map(|v| v.map(|v| v.without_replicates()));
             PointDiff { name, kind, before, after, realised, predicted, without_curve, outcome }
         })
@@ -174,14 +181,30 @@ pub fn diff(before: Side<'_>, after: Side<'_>, replicates: u32) -> Diff {
     lines.sort_by(|a, b| b.before.share.total_cmp(&a.before.share));
     let mut appeared: Vec<Appeared> = matched
         .appeared()
-        .map(|(j, replaces)| Appeared { place: after.places[j].clone(), replaces })
+        .map(|(j, replaces)| {
+            let place = after.places[j].clone();
+            let mut curves = after.estimate.lines.iter().filter(|line| line.location == place.location);
+            let matters = replaces || !curves.any(|line| line.verdict == Verdict::Flat);
+            Appeared { place, replaces, matters }
+        })
         .collect();
     appeared.sort_by(|a, b| b.place.share.total_cmp(&a.place.share));
     Diff { points, lines, appeared, notes: notes(before.profile, after.profile) }
 }
 
-/// `per_visit`: what a visit costs before.
-fn line_at(line: Option<&Line>, time: Option<OwnTime>, place: &Place, per_visit: f64) -> LineAt {
+/// A line against a point in one of the profiles.
+fn curve_of<'a>(side: &Side<'a>, place: &Place, point: &str) -> Option<&'a Line> {
+    side.estimate.lines.iter().find(|line| line.location == place.location && line.point == point)
+}
+
+/// `now`: the line in the profile after; `per_visit`: what a visit costs before.
+fn line_at(
+    line: Option<&Line>,
+    now: Option<&Line>,
+    time: Option<OwnTime>,
+    place: &Place,
+    per_visit: f64,
+) -> LineAt {
     let verdict = line.map_or(Verdict::Undecided, |line| line.verdict);
     let is_idle = matches!(verdict, Verdict::Flat | Verdict::Undecided);
     let changed = time.is_some_and(|time| time.is_change(is_idle)) && place.share >= SMALL / 2.0;
@@ -190,7 +213,19 @@ fn line_at(line: Option<&Line>, time: Option<OwnTime>, place: &Place, per_visit:
         let predicted = predict::at(&curve, time.less)?;
         Some(predict::bounded(predicted, verdict, (time.before - time.after) / per_visit))
     });
-    LineAt { time, changed, predicted, verdict, curve }
+    let verdict_after = now.map(|line| line.verdict);
+    let is_worth =
+        |verdict: Option<Verdict>| matches!(verdict, Some(Verdict::Optimize | Verdict::Contention));
+    let may_be_worth = match predicted {
+        Some(Estimated { value, low, high }) => {
+            let is_sure = low.zip(high).is_some_and(|(low, high)| low > 0.0 || high < 0.0);
+            verdict != Verdict::Flat && value.abs() >= SMALL && is_sure
+        }
+        // Nobody knows: then what it takes less of a visit's time decides.
+        None => time.is_some_and(|time| (time.before - time.after).abs() > SMALL * per_visit),
+    };
+    let matters = changed && (is_worth(Some(verdict)) || is_worth(verdict_after) || may_be_worth);
+    LineAt { time, changed, predicted, verdict, curve, verdict_after, matters }
 }
 
 /// What tells the two runs apart, besides the change.

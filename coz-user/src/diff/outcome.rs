@@ -1,4 +1,4 @@
-//! Whether what was predicted came true, in words.
+//! Whether what was realised is what was predicted, in words.
 
 use crate::estimate::Estimated;
 use serde::Serialize;
@@ -13,11 +13,11 @@ const VAGUE: f64 = 0.1;
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
     /// Predicted and realised agree.
-    CameTrue,
-    /// It brought more.
-    More,
-    /// It brought less.
-    Less,
+    AsPredicted,
+    /// More was realised.
+    MoreThanPredicted,
+    /// Less was realised.
+    LessThanPredicted,
     /// The intervals are too wide to tell.
     Unsure,
     /// What changed has no curve.
@@ -56,45 +56,46 @@ pub fn compare(
     if vague(&realised, came) || vague(&predicted, said) {
         Outcome::Unsure
     } else if more.abs() <= came.hypot(said).max(NEAR) {
-        Outcome::CameTrue
+        Outcome::AsPredicted
     } else if more > 0.0 {
-        Outcome::More
+        Outcome::MoreThanPredicted
     } else {
-        Outcome::Less
+        Outcome::LessThanPredicted
     }
 }
 
 impl Outcome {
-    /// A sentence: what was predicted, and what came of it.
+    /// A sentence: what was predicted, what was realised, and how the two agree.
     #[must_use]
     pub fn words(self, realised: Option<&Estimated>, predicted: Option<&Estimated>) -> String {
-        let number = |of: Option<&Estimated>| of.map_or_else(|| "unknown".to_owned(), percent);
-        let (came, said) = (number(realised), number(predicted));
-        match self {
-            Self::CameTrue => format!("predicted {said}, came true: {came}"),
-            Self::More => format!("predicted {said}, it brought more: {came}"),
-            Self::Less => format!("predicted {said}, it brought less: {came}"),
+        let number = |name: &str, of: Option<&Estimated>| of.map(|of| format!("{name} {}", percent(of)));
+        let numbers: Vec<String> =
+            [number("predicted", predicted), number("realised", realised)].into_iter().flatten().collect();
+        let is = match self {
+            Self::AsPredicted => "as predicted",
+            Self::MoreThanPredicted => "more than predicted",
+            Self::LessThanPredicted => "less than predicted",
             Self::Unsure if predicted.is_some() => {
-                format!(
-                    "predicted {said}, found {came}: too uncertain to compare; profile longer, before and after"
-                )
+                "too uncertain to compare; profile longer, before and after"
             }
-            Self::Unsure => format!("found {came}: too uncertain; profile longer, before and after"),
+            Self::Unsure => "too uncertain; profile longer, before and after",
+            Self::NotPredicted if predicted.is_some() => {
+                "not to be compared, for some of what changed has no curve in the profile before"
+            }
             Self::NotPredicted => {
-                format!(
-                    "found {came}; nothing was predicted, for what changed has no curve in the profile before"
-                )
+                "nothing was predicted, for what changed has no curve in the profile before"
             }
-            Self::Unchanged => format!("no change: {came}, and no line takes less time or more"),
-            Self::Unexplained => format!(
-                "found {came}, though no profiled line takes less time or more: the work, the machine or code out of scope \
-                 is different"
-            ),
+            Self::Unchanged => "no change, and no line takes less time or more",
+            Self::Unexplained => {
+                "nothing was predicted, for no profiled line takes less time or more: the work, the machine or code out of \
+                 scope is different"
+            }
             Self::NoData => {
-                "cannot be compared: in one of the profiles no experiment without delay has a visit of it"
-                    .into()
+                return "cannot be compared: in one of the profiles no experiment without delay has a visit of it"
+                    .into();
             }
-        }
+        };
+        format!("{}: {is}", numbers.join(", "))
     }
 }
 
@@ -118,16 +119,16 @@ mod tests {
     }
 
     #[test]
-    fn predictions_come_true_or_not_or_cannot_be_told() {
+    fn realised_is_as_predicted_or_not_or_cannot_be_told() {
         let compare = |came, said| compare(came, said, true, false);
-        assert_eq!(compare(of(0.11, 0.03), of(0.12, 0.02)), Outcome::CameTrue);
+        assert_eq!(compare(of(0.11, 0.03), of(0.12, 0.02)), Outcome::AsPredicted);
         assert_eq!(
             compare(of(0.11, 0.001), of(0.135, 0.001)),
-            Outcome::CameTrue,
+            Outcome::AsPredicted,
             "as near as predictions get"
         );
-        assert_eq!(compare(of(0.2, 0.02), of(0.12, 0.02)), Outcome::More);
-        assert_eq!(compare(of(0.0, 0.02), of(0.12, 0.02)), Outcome::Less);
+        assert_eq!(compare(of(0.2, 0.02), of(0.12, 0.02)), Outcome::MoreThanPredicted);
+        assert_eq!(compare(of(0.0, 0.02), of(0.12, 0.02)), Outcome::LessThanPredicted);
         assert_eq!(compare(of(0.1, 0.15), of(0.12, 0.02)), Outcome::Unsure);
         assert_eq!(compare(of(0.1, 0.02), None), Outcome::NotPredicted);
         assert_eq!(compare(None, of(0.12, 0.02)), Outcome::NoData);
@@ -142,11 +143,26 @@ mod tests {
     }
 
     #[test]
-    fn words_are_those_that_people_want() {
+    fn words_are_always_the_same_two() {
+        let (said, came) = (of(0.12, 0.02), of(0.11, 0.03));
+        let words = |outcome: Outcome| outcome.words(came.as_ref(), said.as_ref());
+        assert_eq!(words(Outcome::AsPredicted), "predicted +12 % (±2), realised +11 % (±3): as predicted");
         assert_eq!(
-            Outcome::CameTrue.words(of(0.11, 0.03).as_ref(), of(0.12, 0.02).as_ref()),
-            "predicted +12 % (±2), came true: +11 % (±3)"
+            words(Outcome::LessThanPredicted),
+            "predicted +12 % (±2), realised +11 % (±3): less than predicted"
         );
+        for outcome in [
+            Outcome::AsPredicted,
+            Outcome::MoreThanPredicted,
+            Outcome::LessThanPredicted,
+            Outcome::Unsure,
+            Outcome::NotPredicted,
+        ] {
+            assert!(words(outcome).starts_with("predicted +12 % (±2), realised +11 % (±3): "), "{outcome:?}");
+        }
+        for outcome in [Outcome::Unsure, Outcome::NotPredicted, Outcome::Unchanged, Outcome::Unexplained] {
+            assert!(outcome.words(came.as_ref(), None).starts_with("realised +11 % (±3): "), "{outcome:?}");
+        }
         assert_eq!(percent(&Estimated { value: -0.001, low: Some(-0.002), high: Some(0.0) }), "0 % (±1)");
     }
 }

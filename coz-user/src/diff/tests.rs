@@ -47,13 +47,13 @@ fn compared(before: &Profile, after: &Profile) -> Diff {
 }
 
 #[test]
-fn what_was_predicted_came_true_though_every_line_has_moved() {
+fn what_was_realised_is_as_predicted_though_every_line_has_moved() {
     let diff = compared(&before().profile(3), &moved(after().profile(4), 7));
     let point = &diff.points[0];
     let (realised, predicted) = (point.realised.unwrap(), point.predicted.unwrap());
     assert!((realised.value - 0.2).abs() < 0.02, "{realised:?}");
     assert!((predicted.value - 0.2).abs() < 0.04, "{predicted:?}");
-    assert_eq!(point.outcome, Outcome::CameTrue);
+    assert_eq!(point.outcome, Outcome::AsPredicted);
     let line = |n: u32| diff.lines.iter().find(|l| l.before.location == format!("/src/app.c:{n}")).unwrap();
     let own = line(10).at[0].time.unwrap();
     assert!((own.less.value - 0.4).abs() < 0.03, "the line's own speedup: {own:?}");
@@ -76,7 +76,7 @@ fn a_promise_that_is_not_kept_is_told() {
     // The line takes 40 % less, and the program is as slow as it was.
     let kept = program(2e-3, 0.3, [(0.0, |s| 0.3 * s), (0.6, |_| 0.0), (0.3, |s| 0.3 * s)]);
     let diff = compared(&before().profile(3), &kept.profile(4));
-    assert_eq!(diff.points[0].outcome, Outcome::Less, "{:?}", diff.points[0]);
+    assert_eq!(diff.points[0].outcome, Outcome::LessThanPredicted, "{:?}", diff.points[0]);
 }
 
 #[test]
@@ -94,7 +94,7 @@ fn a_line_that_is_gone_took_all_of_its_time_with_it() {
     let line = diff.lines.iter().find(|line| line.before.location == "/src/app.c:10").unwrap();
     assert_eq!(line.how, How::Gone);
     assert!((line.at[0].time.unwrap().less.value - 1.0).abs() < 1e-9);
-    assert_eq!(diff.points[0].outcome, Outcome::CameTrue, "{:?}", diff.points[0]);
+    assert_eq!(diff.points[0].outcome, Outcome::AsPredicted, "{:?}", diff.points[0]);
 }
 
 #[test]

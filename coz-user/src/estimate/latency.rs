@@ -33,6 +33,13 @@ impl LatencyFacts {
     pub fn is_measured(&self) -> bool {
         self.measured >= crate::experiment::latency::MOSTLY
     }
+
+    /// The mean by Little's law, where there is a steady state for it to hold in: not where more begin than end even without any
+    /// delay, for then what is under way grows as long as the run goes on.
+    #[must_use]
+    pub fn steady_mean(&self) -> Option<f64> {
+        self.little_ns.filter(|_| self.growing.is_none_or(|growing| growing.only_delayed))
+    }
 }
 
 /// More intervals begin than end.
@@ -208,6 +215,11 @@ mod tests {
         };
         let growing = facts(&profile(|n| (0.0, leaking(n))))[0].growing.unwrap();
         assert!((growing.share - 3.0 / 1_003.0).abs() < 1e-9 && !growing.only_delayed);
+        assert_eq!(
+            facts(&profile(|n| (0.0, leaking(n))))[0].steady_mean(),
+            None,
+            "there is no mean to tell of"
+        );
     }
 
     #[test]
@@ -218,5 +230,6 @@ mod tests {
         let delayed = profile(|n| if n % 2 == 0 { (0.0, steady(0)) } else { (0.5, overfull(n)) });
         // All those baselines have one arrival more than departures: far within chance.
         assert!(facts(&delayed)[0].growing.unwrap().only_delayed);
+        assert!(facts(&delayed)[0].steady_mean().is_some(), "without delays it is steady");
     }
 }

@@ -73,6 +73,16 @@ impl Default for Stats {
 }
 
 impl Stats {
+    /// Made up.
+    #[cfg(test)]
+    pub fn of(counts: &[(Stat, u64)]) -> Self {
+        let mut stats = Self::default();
+        for (stat, count) in counts {
+            stats.0[*stat as usize] = *count;
+        }
+        stats
+    }
+
     /// One of them.
     #[must_use]
     pub fn get(&self, stat: Stat) -> u64 {

@@ -48,6 +48,7 @@ pub(crate) fn find(module: &Module, name: &str, offset: u64) -> Result<Sites> {
 /// # Errors
 /// When it means nothing, with the nearest names.
 pub(crate) fn meant<'a>(module: &'a Module, name: &str, copies: bool) -> Result<Meant<'a>> {
+    let name = without_file(name);
     if let Some(whole) = cold_part_of(name) {
         bail!(
             "'{name}' is no function: it is where the compiler has put what is hardly ever run of '{whole}', which enters it \
@@ -197,6 +198,14 @@ fn unknown<T>(module: &Module, name: &str) -> Result<T> {
     bail!("no function '{name}' in {path}{hint}")
 }
 
+/// A nameless function as reports call it, `sub_8f20 (app)`: the file's name is no part of the symbol.
+fn without_file(name: &str) -> &str {
+    match name.split_once(" (") {
+        Some((symbol, file)) if symbol.starts_with("sub_") && file.ends_with(')') => symbol,
+        _ => name,
+    }
+}
+
 /// A part of a name that stands in the mangled symbol as it is: demangling them all takes long.
 fn literal_part(name: &str) -> &str {
     let is_identifier = |text: &str| text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
@@ -274,6 +283,13 @@ mod tests {
         assert_eq!(plain_names("<a::B<i32> as c::D<u8>>::f::<u64>"), ["a::B::f", "c::D::f"]);
         assert_eq!(plain_names("app::f::<fn(i32) -> i32>"), ["app::f"]);
         assert_eq!(plain_names("app::f"), ["app::f"]);
+    }
+
+    #[test]
+    fn nameless_functions_go_by_the_name_that_reports_give_them() {
+        assert_eq!(without_file("sub_8f20 (app)"), "sub_8f20");
+        assert_eq!(without_file("sub_8f20"), "sub_8f20");
+        assert_eq!(without_file("sum (int)"), "sum (int)");
     }
 
     #[test]

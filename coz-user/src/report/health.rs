@@ -4,8 +4,9 @@ mod words;
 
 use crate::{
     estimate::Estimate,
-    experiment::record::{Granularity, Profile, Runtime},
+    experiment::record::{Granularity, Health, Profile, Runtime},
 };
+use std::collections::BTreeSet;
 
 /// Something that makes the numbers doubtful. Its text says what, how much, and what helps.
 #[derive(Clone, Debug, PartialEq)]
@@ -20,8 +21,8 @@ pub enum Warning {
     SignalsFailed(f64),
     /// Share of the required delays that was never paid.
     Unpaid(f64),
-    /// A thread that made progress and did not absorb this share of its delays.
-    UnpaidThread(String, f64),
+    /// Threads that made progress and did not absorb their delays; the largest share that one of them did not.
+    UnpaidThreads(Vec<String>, f64),
     /// Share of its runnable time that the program waited for a CPU.
     Runqueue(f64),
     /// Share of the CPUs' time that the hypervisor took.
@@ -129,11 +130,7 @@ fn shares(profile: &Profile, runtime: &Runtime) -> Vec<Warning> {
     let lost = samples + h.lost_samples as f64;
     warnings.extend(above(limits::LOST, h.lost_samples as f64, lost).map(Warning::LostSamples));
     warnings.extend(above(limits::UNPAID, h.unpaid_ns as f64, h.owed_ns as f64).map(Warning::Unpaid));
-    for thread in h.threads.iter().filter(|thread| thread.visits > 0) {
-        let share = above(limits::UNPAID_THREAD, thread.unpaid_ns as f64, thread.owed_ns as f64);
-        let name = format!("thread {} ({})", super::names::clean(&thread.name), thread.tid);
-        warnings.extend(share.map(|share| Warning::UnpaidThread(name, share)));
-    }
+    warnings.extend(unpaid_threads(h));
     warnings.extend(above(limits::FAILED, h.signals_failed as f64, sent).map(Warning::SignalsFailed));
     warnings.extend(above(limits::OUT_OF_SCOPE, h.out_of_scope as f64, samples).map(Warning::OutOfScope));
     warnings.extend(above(limits::SAMPLING, h.sampling_ns as f64, cpu).map(Warning::Sampling));
@@ -146,7 +143,23 @@ fn shares(profile: &Profile, runtime: &Runtime) -> Vec<Warning> {
     warnings
 }
 
-/// All that is to be said.
+/// The threads that made progress and did not pay: one warning, however many they are.
+fn unpaid_threads(health: &Health) -> Option<Warning> {
+    let mut threads: Vec<(f64, String)> = health
+        .threads
+        .iter()
+        .filter(|thread| thread.visits > 0)
+        .filter_map(|thread| {
+            let share = above(limits::UNPAID_THREAD, thread.unpaid_ns as f64, thread.owed_ns as f64)?;
+            Some((share, format!("{} ({})", super::names::clean(&thread.name), thread.tid)))
+        })
+        .collect();
+    threads.sort_by(|a, b| b.0.total_cmp(&a.0));
+    let most = threads.first()?.0;
+    Some(Warning::UnpaidThreads(threads.into_iter().map(|(_, name)| name).collect(), most))
+}
+
+/// All that is to be said, each once.
 #[must_use]
 pub fn warnings(profile: &Profile, estimate: &Estimate) -> Vec<Warning> {
     let mut warnings = Vec::new();
@@ -188,6 +201,9 @@ pub fn warnings(profile: &Profile, estimate: &Estimate) -> Vec<Warning> {
     warnings.extend(thin_lines(profile, estimate).map(Warning::ThinLines));
     let recorded = profile.runtime.iter().flat_map(|r| r.health.warnings.iter().cloned());
     warnings.extend(recorded.map(Warning::Recorded));
+    // What a run has recorded can be what is found here, and a file of several runs may say it for each.
+    let mut said = BTreeSet::new();
+    warnings.retain(|warning| said.insert(warning.to_string()));
     warnings
 }
 

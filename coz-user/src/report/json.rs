@@ -51,7 +51,7 @@ impl From<&LatencyFacts> for Latency {
         Self {
             per_second: facts.rate,
             in_system: facts.in_system,
-            little_ns: facts.little_ns,
+            little_ns: facts.steady_mean(),
             mean_ns: facts.mean_ns,
             p50_ns,
             p99_ns,

@@ -99,11 +99,12 @@ impl Default for ReportOptions {
     }
 }
 
-/// Reads the profile, writes what was asked for, and gives back what belongs on the standard output.
+/// Reads the profile, writes what was asked for, and gives back what belongs on the standard output. `tell` is told what one
+/// should know of the files besides.
 ///
 /// # Errors
 /// When the profile cannot be read or a file cannot be written.
-pub fn run(request: &ReportOptions) -> Result<String> {
+pub fn run(request: &ReportOptions, tell: impl Fn(&str)) -> Result<String> {
     let files = [&request.coz, &request.csv, &request.html, &request.folded];
     let printed = files.iter().filter(|file| file.as_deref() == Some(Path::new("-"))).count();
     anyhow::ensure!(
@@ -114,6 +115,9 @@ pub fn run(request: &ReportOptions) -> Result<String> {
     let mut out = String::new();
     if let Some(path) = &request.coz {
         out += &deliver(path, &coz::text(&profile))?;
+        if let Some(remark) = coz::remark(&profile) {
+            tell(&format!("{}: {remark}", path.display()));
+        }
     }
     if let Some(path) = &request.csv {
         out += &deliver(path, &csv::text(&estimate_profile(&profile, &request.options)))?;

@@ -11,7 +11,7 @@ use crate::{
     estimate::{Estimate, Line, latency::LatencyFacts, more},
     experiment::record::{END_TO_END, PointKind, Profile},
 };
-pub(super) use latency::time;
+pub(super) use latency::{facts as latency_facts, time};
 use std::fmt;
 
 /// The whole report; its `Display` is the text.
@@ -61,22 +61,10 @@ impl Report<'_> {
 
     fn title(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let program = names::clean(&self.profile.startup.program.join(" "));
-        let program = match (program.is_empty(), self.profile.startup.attached) {
-            (true, _) => "profile".to_owned(),
-            (_, true) => format!("attached to {program}"),
-            (_, false) => program,
-        };
+        let program = if program.is_empty() { "profile".to_owned() } else { program };
         writeln!(f, "{}", names::head(&program, self.options.style.width))?;
-        let whole = why_empty::is_without_points(self.profile);
-        let mut parts = vec![plural(if whole { 0 } else { self.estimate.counted }, "experiment")];
-        if let Some(runtime) = &self.profile.runtime {
-            parts.push(format!("{:.1} s", runtime.time as f64 / 1e9));
-        }
-        for point in self.estimate.points.iter().filter(|point| point.name != END_TO_END) {
-            let visits = plural(point.visits as usize, "visit");
-            parts.push(format!("{visits} of {}", names::head(&names::clean(&point.name), 40)));
-        }
-        writeln!(f, "{}", table::wrapped(&parts.join(", "), "", self.options.style.width))
+        let facts = facts(self.profile, self.estimate).join(", ");
+        writeln!(f, "{}", table::wrapped(&facts, "", self.options.style.width))
     }
 
     fn point(
@@ -140,6 +128,34 @@ impl Report<'_> {
             }
         }
     }
+}
+
+/// What was done to get the figures, in a few words each: experiments or whole runs, how long, visits of each point.
+pub(super) fn facts(profile: &Profile, estimate: &Estimate) -> Vec<String> {
+    let mut parts = Vec::new();
+    if profile.startup.attached {
+        parts.push("attached".to_owned());
+    }
+    if profile.startup.end_to_end {
+        parts.push("end to end".to_owned());
+        parts.push(plural(profile.experiments.len(), "run"));
+        // A run whose time does not count is still a run.
+        if estimate.counted < profile.experiments.len() {
+            parts.push(format!("{} of them count", thousands(estimate.counted)));
+        }
+    } else {
+        let whole = why_empty::is_without_points(profile);
+        parts.push(plural(if whole { 0 } else { estimate.counted }, "experiment"));
+    }
+    let seconds = profile.seconds();
+    if seconds > 0.0 {
+        parts.push(format!("{seconds:.1} s"));
+    }
+    for point in estimate.points.iter().filter(|point| point.name != END_TO_END) {
+        let visits = plural(point.visits as usize, "visit");
+        parts.push(format!("{visits} of {}", names::head(&names::clean(&point.name), 40)));
+    }
+    parts
 }
 
 /// `1 line`, `2 lines`, `12,345 lines`.

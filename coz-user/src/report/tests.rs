@@ -116,6 +116,8 @@ fn json_holds_everything_in_the_promised_order() {
     assert!(lines.iter().any(|l| l["hidden"] == "few-speedups" || l["hidden"] == "no-baseline"));
 }
 
+fn quiet(_: &str) {}
+
 #[test]
 fn cozs_text_form_is_read_back_the_same() {
     let profile = program().profile(7);
@@ -126,6 +128,35 @@ fn cozs_text_form_is_read_back_the_same() {
     assert_eq!(back.experiments.len(), valid);
     let effect = |profile: &Profile| estimate_profile(profile, &options()).lines[0].curve[3].effect;
     assert!((effect(&profile) - effect(&back)).abs() < 1e-12);
+}
+
+/// Coz's viewer has the sign of latencies wrong, and that of throughput points right: time per visit is duration over delta.
+#[test]
+fn a_latency_is_written_such_that_cozs_viewer_shows_gains_as_gains() {
+    let mut profile = program().profile(7);
+    assert_eq!(coz::remark(&profile), None);
+    for recorded in &mut profile.experiments {
+        recorded.points = vec![record::PointDelta::LatencyPoint(record::LatencyPoint {
+            name: "reply".into(),
+            arrivals: 100,
+            departures: 100,
+            difference: 1,
+            mean_ns: Some(3e6 * (1.0 - 0.4 * recorded.experiment.speedup)),
+            ..record::LatencyPoint::default()
+        })];
+    }
+    let text = coz::text(&profile);
+    assert!(!text.contains("latency-point"), "{text}");
+    let first: Vec<&str> = text.lines().skip(1).take(2).collect();
+    assert!(first[0].contains("speedup=0.00\tduration=300000000"), "{first:?}");
+    assert_eq!(
+        first[1], "throughput-point\tname=reply (latency)\tdelta=100000",
+        "300 ms / 3 ms, in thousandths"
+    );
+    let back = record::parse(text.as_bytes()).unwrap();
+    let half = estimate_profile(&back, &options()).lines[0].summary[1].effect;
+    assert!((half - 0.2).abs() < 1e-3, "what is saved is a gain: {half}");
+    assert!(coz::remark(&profile).unwrap().contains("NAME (latency)"));
 }
 
 #[test]
@@ -282,7 +313,7 @@ fn run_reads_a_file_and_writes_what_was_asked_for() {
         coz: Some("-".into()),
         ..ReportOptions::default()
     };
-    assert!(run(&request).unwrap().starts_with("startup\t"));
+    assert!(run(&request, quiet).unwrap().starts_with("startup\t"));
     assert!(std::fs::read_to_string(csv).unwrap().starts_with("location,"));
     let folded = ReportOptions {
         file: file.clone(),
@@ -290,9 +321,10 @@ fn run_reads_a_file_and_writes_what_was_asked_for() {
         folded: Some("-".into()),
         ..ReportOptions::default()
     };
-    assert_eq!(run(&folded).unwrap(), "", "a profile without an end has no samples");
-    let text = run(&ReportOptions { file, options: options(), ..ReportOptions::default() }).unwrap();
+    assert_eq!(run(&folded, quiet).unwrap(), "", "a profile without an end has no samples");
+    let text = run(&ReportOptions { file, options: options(), ..ReportOptions::default() }, quiet).unwrap();
     assert!(text.contains("the profile has no end"), "{text}");
-    let missing = run(&ReportOptions { file: "/no/such".into(), ..ReportOptions::default() }).unwrap_err();
+    let missing =
+        run(&ReportOptions { file: "/no/such".into(), ..ReportOptions::default() }, quiet).unwrap_err();
     assert!(missing.to_string().contains("coz-bpf run"), "{missing}");
 }

@@ -59,7 +59,9 @@ pub fn verdict(line: &Line, more: Option<More>) -> String {
     text
 }
 
-fn undecided(line: &Line, more: Option<More>) -> String {
+/// Why a line has no answer, and how much longer until it probably has one: the report and the page say the same.
+#[must_use]
+pub fn undecided(line: &Line, more: Option<More>) -> String {
     if line.is_beyond_own_time {
         return "not enough data: what was seen is more than its own time, so it is chance".into();
     }
@@ -71,18 +73,25 @@ fn undecided(line: &Line, more: Option<More>) -> String {
         true => "likely, but one of many lines that were tried",
         false => "not enough data",
     });
-    let is_place = line.location.rsplit_once(':').is_some_and(|(_, number)| number.parse::<u32>().is_ok());
-    let option = if is_place { "--fixed-line" } else { "--fixed-function" };
     match more {
-        Some(more) if more.seconds > PATIENT && more.alone < more.seconds / 2.0 => {
-            text += &format!(": about {} more, {} with {option}", rounded(more.seconds), rounded(more.alone));
-        }
-        Some(more) => text += &format!(": about {} more", rounded(more.seconds)),
+        Some(more) => text += &format!(": {}", how_much_longer(line, more)),
         None if line.hidden == Some(Hidden::NoBaseline) => text += ": no baseline yet",
         None if line.slope.is_some_and(|slope| slope.low.is_some()) => {
             text += ": too small an effect to tell soon"
         }
         None => text += ": run longer",
+    }
+    text
+}
+
+/// No finer than it is known: `about 9 min more, 60 s with --fixed-line`.
+fn how_much_longer(line: &Line, more: More) -> String {
+    let mut text = format!("about {} more", rounded(more.seconds));
+    if more.seconds > PATIENT && more.alone < more.seconds / 2.0 {
+        let is_place =
+            line.location.rsplit_once(':').is_some_and(|(_, number)| number.parse::<u32>().is_ok());
+        let option = if is_place { "--fixed-line" } else { "--fixed-function" };
+        text += &format!(", {} with {option}", rounded(more.alone));
     }
     text
 }

@@ -51,6 +51,8 @@ pub struct Mapping {
 #[derive(Debug)]
 pub struct Module {
     elf: Elf,
+    /// What tells its nameless functions from those of other files.
+    name: String,
     scope: Scope,
     debug_dirs: Vec<PathBuf>,
     separate: OnceLock<Found>,
@@ -69,6 +71,7 @@ impl Module {
     pub fn open(path: &Path, scope: &Scope, debug_dirs: &[PathBuf]) -> Result<Self> {
         Ok(Self {
             elf: Elf::open(path)?,
+            name: file_name(path),
             scope: scope.clone(),
             debug_dirs: debug_dirs.to_vec(),
             separate: OnceLock::new(),
@@ -76,6 +79,14 @@ impl Module {
             in_scope: OnceLock::new(),
             symbols: OnceLock::new(),
         })
+    }
+
+    /// The same, by the name that its users know it by: a link's name rather than that of the file which it leads to, and not
+    /// that of the place in `/proc` by which a removed file was opened.
+    #[must_use]
+    pub fn called(mut self, path: &Path) -> Self {
+        self.name = file_name(path);
+        self
     }
 
     /// The path that it was opened by.
@@ -251,8 +262,7 @@ impl Module {
     fn paint(&self, begin: u64, end: u64, granularity: Granularity, lines: &mut Lines) -> Painting {
         let mut painting = Painting::new(begin, end);
         let Ok(debug) = self.debug() else {
-            let name = self.path().file_name().unwrap_or_default().to_string_lossy();
-            paint_symbols(&mut painting, self.symbols(), &name, &self.scope, lines);
+            paint_symbols(&mut painting, self.symbols(), &self.name, &self.scope, lines);
             return painting;
         };
         let dwarf = debug.view();
@@ -265,6 +275,10 @@ impl Module {
         }
         painting
     }
+}
+
+fn file_name(path: &Path) -> String {
+    path.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use super::Compared;
 use crate::{
-    diff::{LineAt, matching::How, outcome::Outcome, places::Place, visits::Visits},
+    diff::{LineAt, matching::How, outcome::Outcome, visits::Visits},
     estimate::{Estimated, Verdict},
     experiment::record::PointKind,
 };
@@ -58,7 +58,8 @@ struct Number {
 struct Line<'a> {
     before: &'a str,
     after: Option<&'a str>,
-    found: How,
+    /// How it was matched.
+    matched: How,
     function: &'a str,
     text: Option<&'a str>,
     share_before: f64,
@@ -74,8 +75,11 @@ struct At<'a> {
     /// By which share the line's own time per visit became less.
     own_speedup: Option<Number>,
     changed: bool,
+    /// Changed, and worth something to the point before or after, or may be.
+    matters: bool,
     predicted: Option<Number>,
     verdict_before: Verdict,
+    verdict_after: Option<Verdict>,
 }
 
 #[derive(Serialize)]
@@ -85,6 +89,7 @@ struct Appeared<'a> {
     text: Option<&'a str>,
     share: f64,
     replaces: bool,
+    matters: bool,
 }
 
 impl From<&Estimated> for Number {
@@ -132,7 +137,7 @@ pub(super) fn text(compared: &Compared<'_>) -> String {
             .map(|line| Line {
                 before: &line.before.location,
                 after: line.after.as_ref().map(|after| after.location.as_str()),
-                found: line.how,
+                matched: line.how,
                 function: &line.before.function,
                 text: line.before.text.as_deref(),
                 share_before: line.before.share,
@@ -145,7 +150,7 @@ pub(super) fn text(compared: &Compared<'_>) -> String {
                     .collect(),
             })
             .collect(),
-        appeared: diff.appeared.iter().map(|a| appeared(&a.place, a.replaces)).collect(),
+        appeared: diff.appeared.iter().map(appeared).collect(),
         notes: &diff.notes,
     };
     // Only maps with keys that are no strings, or a failing writer, could make this fail: there are none.
@@ -161,17 +166,21 @@ fn at_point<'a>(at: &LineAt, point: &'a str) -> At<'a> {
         cpu_after_ns: at.time.map(|time| time.after),
         own_speedup: at.time.as_ref().map(|time| Number::from(&time.less)),
         changed: at.changed,
+        matters: at.matters,
         predicted: at.predicted.as_ref().map(Number::from),
         verdict_before: at.verdict,
+        verdict_after: at.verdict_after,
     }
 }
 
-fn appeared(place: &Place, replaces: bool) -> Appeared<'_> {
+fn appeared(of: &crate::diff::Appeared) -> Appeared<'_> {
+    let place = &of.place;
     Appeared {
         location: &place.location,
         function: &place.function,
         text: place.text.as_deref(),
         share: place.share,
-        replaces,
+        replaces: of.replaces,
+        matters: of.matters,
     }
 }

@@ -7,6 +7,7 @@ mod text;
 use super::{Style, deliver, estimate_profile, health, source::Sources};
 use crate::{
     diff::{self, Diff, Side, places},
+    estimate::Verdict,
     experiment::record::{self, Profile},
 };
 use anyhow::Result;
@@ -81,12 +82,34 @@ fn compare(files: [String; 2], profiles: [&Profile; 2], replicates: u32) -> Comp
     Compared { files, profiles, counted: [before.counted, after.counted], diff }
 }
 
-/// The lines that take less or more of a visit of point `p`, those that matter most first.
-fn changed(diff: &Diff, p: usize) -> Vec<&diff::LineDiff> {
+/// The lines with something to say about point `p`, those that matter most first; and those that take less or more of a visit
+/// too, but were not shown to be worth anything to it, neither before nor after: they are counted. Where there are no others,
+/// those without an answer come first.
+fn changed(diff: &Diff, p: usize) -> (Vec<&diff::LineDiff>, Vec<&diff::LineDiff>) {
     let worth = |line: &diff::LineDiff| line.at[p].predicted.map_or(0.0, |predicted| predicted.value.abs());
     let mut lines: Vec<_> = diff.lines.iter().filter(|line| line.at[p].changed).collect();
     lines.sort_by(|a, b| worth(b).total_cmp(&worth(a)));
-    lines
+    if lines.iter().any(|line| line.at[p].matters) {
+        lines.into_iter().partition(|line| line.at[p].matters)
+    } else {
+        lines.into_iter().partition(|line| line.at[p].verdict != Verdict::Flat)
+    }
+}
+
+/// What is said of those that are counted.
+fn worthless(lines: &[&diff::LineDiff], p: usize) -> String {
+    let (count, are, _) = counted(lines.len());
+    // What an open line may be worth is in the sum, so it is said.
+    let together = diff::predict::together(lines.iter().map(|line| &line.at[p]), false);
+    let together = together.filter(|sum| sum.value.abs() >= 0.005);
+    let together = together
+        .map_or_else(String::new, |sum| format!("; {} of what is predicted", diff::outcome::percent(&sum)));
+    format!("{count} more that changed {are} not shown to be worth anything, before or after{together}")
+}
+
+/// `1 line`, `2 lines`; the verb that follows, and whose.
+fn counted(n: usize) -> (String, &'static str, &'static str) {
+    if n == 1 { ("1 line".into(), "is", "its") } else { (format!("{n} lines"), "are", "their") }
 }
 
 /// A place as people look for it: where it was, and where it is now.
@@ -106,7 +129,7 @@ fn how(line: &diff::LineDiff) -> Option<&'static str> {
         diff::matching::How::Same => None,
         diff::matching::How::Moved => Some("now in another function"),
         diff::matching::How::Edited => Some("edited"),
-        diff::matching::How::Number => Some("found by its number alone"),
+        diff::matching::How::Number => Some("matched by its number alone"),
         diff::matching::How::Rewritten => Some("rewritten"),
         diff::matching::How::Gone => Some("gone: no samples any more"),
     }

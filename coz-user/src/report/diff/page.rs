@@ -2,7 +2,7 @@
 
 mod charts;
 
-use super::{super::html, Compared, changed, how, moved};
+use super::{super::html, Compared, changed, counted, how, moved, worthless};
 use crate::{
     diff::{
         LineDiff, PointDiff,
@@ -16,6 +16,8 @@ use crate::{
 /// What the page has beyond the report's page.
 const STYLE: &str = include_str!("page/diff.css");
 
+/// New lines that are listed, at most.
+const LISTED: usize = 12;
 /// Lines with a chart of their own, at most.
 const CHARTS: usize = 6;
 
@@ -38,7 +40,7 @@ pub(super) fn text(compared: &Compared<'_>) -> String {
                  Profile both with the same <code>--progress</code>.</p></section>";
     }
     for (p, point) in diff.points.iter().enumerate() {
-        body += &section(point, &changed(diff, p), p);
+        body += &section(point, changed(diff, p), p);
     }
     body += &appeared(compared);
     format!(
@@ -82,11 +84,12 @@ fn files(compared: &Compared<'_>) -> String {
     format!("<p class=\"muted\">Before: {}<br>After: {}</p>", of(0), of(1))
 }
 
-fn section(point: &PointDiff, lines: &[&LineDiff], p: usize) -> String {
+fn section(point: &PointDiff, lines: (Vec<&LineDiff>, Vec<&LineDiff>), p: usize) -> String {
+    let (lines, folded) = lines;
     let words = point.outcome.words(point.realised.as_ref(), point.predicted.as_ref());
     let class = match point.outcome {
-        Outcome::CameTrue => "optimize",
-        Outcome::More | Outcome::Less => "contention",
+        Outcome::AsPredicted => "optimize",
+        Outcome::MoreThanPredicted | Outcome::LessThanPredicted => "contention",
         Outcome::Unchanged => "flat",
         _ => "undecided",
     };
@@ -102,15 +105,17 @@ fn section(point: &PointDiff, lines: &[&LineDiff], p: usize) -> String {
         charts::bars(point)
     );
     if !lines.is_empty() {
-        out += "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Lines that changed\"><table class=\"figures wide\">\
-                <caption>Lines that take less CPU time per visit, or more</caption><thead><tr><th scope=\"col\">line</th>\
-                <th scope=\"col\">before</th><th scope=\"col\">after</th><th scope=\"col\">less by</th>\
-                <th scope=\"col\">predicted</th></tr></thead><tbody>";
-        lines.iter().for_each(|line| out += &row(line, p));
-        out += "</tbody></table></div><div class=\"curves\">";
+        out += &table("Lines that take less CPU time per visit, or more", &lines, p);
         let drawn = lines.iter().filter(|line| line.at[p].predicted.is_some()).take(CHARTS);
-        drawn.for_each(|line| out += &charts::curve(line, &line.at[p]));
-        out += "</div>";
+        let drawn: String = drawn.map(|line| charts::curve(line, &line.at[p])).collect();
+        out += &format!("<div class=\"curves\">{drawn}</div>");
+    }
+    if !folded.is_empty() {
+        out += &format!(
+            "<details><summary>{}</summary>{}</details>",
+            worthless(&folded, p),
+            table("Lines not shown to be worth anything", &folded, p)
+        );
     }
     if !point.without_curve.is_empty() {
         out += &format!(
@@ -119,6 +124,16 @@ fn section(point: &PointDiff, lines: &[&LineDiff], p: usize) -> String {
         );
     }
     out + "</section>\n"
+}
+
+fn table(caption: &str, lines: &[&LineDiff], p: usize) -> String {
+    let rows: String = lines.iter().map(|line| row(line, p)).collect();
+    format!(
+        "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"{caption}\"><table class=\"figures wide\">\
+         <caption>{caption}</caption><thead><tr><th scope=\"col\">line</th><th scope=\"col\">before</th>\
+         <th scope=\"col\">after</th><th scope=\"col\">less by</th><th scope=\"col\">predicted</th></tr></thead>\
+         <tbody>{rows}</tbody></table></div>"
+    )
 }
 
 fn row(line: &LineDiff, p: usize) -> String {
@@ -144,11 +159,13 @@ fn row(line: &LineDiff, p: usize) -> String {
 }
 
 fn appeared(compared: &Compared<'_>) -> String {
-    let new: Vec<_> = compared.diff.appeared.iter().filter(|a| a.place.share >= 0.01).take(12).collect();
-    if new.is_empty() {
+    let is_hot = |a: &&crate::diff::Appeared| a.place.share >= 0.01;
+    let (new, worthless): (Vec<_>, Vec<_>) =
+        compared.diff.appeared.iter().filter(is_hot).partition(|a| a.matters);
+    if new.is_empty() && worthless.is_empty() {
         return String::new();
     }
-    let row = |a: &&crate::diff::Appeared| {
+    let row = |a: &&crate::diff::Appeared| -> String {
         format!(
             "<li><span class=\"path\">{}</span> <span class=\"muted\">{:.1} % of the samples</span> <code>{}</code></li>",
             escaped(&a.place.location),
@@ -156,10 +173,19 @@ fn appeared(compared: &Compared<'_>) -> String {
             escaped(a.place.text.as_deref().unwrap_or_default())
         )
     };
-    format!(
-        "<section class=\"card\"><h2>New lines</h2><ul>{}</ul></section>\n",
-        new.iter().map(row).collect::<String>()
-    )
+    let list = |lines: &[&crate::diff::Appeared]| {
+        format!("<ul>{}</ul>", lines.iter().take(LISTED).map(row).collect::<String>())
+    };
+    let mut out = String::from("<section class=\"card\"><h2>New lines</h2>");
+    if !new.is_empty() {
+        out += &list(&new);
+    }
+    if !worthless.is_empty() {
+        let (count, are, _) = counted(worthless.len());
+        out +=
+            &format!("<details><summary>{count} {are} worth nothing</summary>{}</details>", list(&worthless));
+    }
+    out + "</section>\n"
 }
 
 fn capital(text: &str) -> String {

@@ -1,6 +1,6 @@
 //! `diff` for a terminal.
 
-use super::{super::terminal, Compared, changed, how, moved};
+use super::{super::terminal, Compared, changed, counted, how, moved, worthless};
 use crate::{
     diff::{
         LineAt, LineDiff, PointDiff,
@@ -60,7 +60,7 @@ pub(super) fn text(compared: &Compared<'_>, top: usize, style: Style) -> String 
         put(&mut out, "");
         put(&mut out, &heading(point, style));
         put(&mut out, &wrapped(&cost(point), "  ", style.width));
-        let shown = changed(diff, p);
+        let (shown, folded) = changed(diff, p);
         if !shown.is_empty() {
             put(&mut out, "");
             let top = if top == 0 { shown.len() } else { top.min(shown.len()) };
@@ -69,11 +69,16 @@ pub(super) fn text(compared: &Compared<'_>, top: usize, style: Style) -> String 
                 put(&mut out, &format!("Not shown: {} more (--top {})", shown.len() - top, shown.len()));
             }
         }
-        let others = diff.lines.len() - shown.len();
+        if !folded.is_empty() {
+            let text = format!("{} (--json has what changed).", worthless(&folded, p));
+            put(&mut out, &wrapped(&text, "  ", style.width));
+        }
+        let others = diff.lines.len() - shown.len() - folded.len();
         if others > 0 {
-            let (lines, their) = if others == 1 { ("line", "its") } else { ("lines", "their") };
+            let (lines, _, their) = counted(others);
+            let lines = lines.replace(' ', " other ");
             let text = format!(
-                "{others} other {lines} changed {their} time no more than chance may, or ran for hardly any (--json has {}).",
+                "{lines} changed {their} time no more than chance may, or ran for hardly any (--json has {}).",
                 if others == 1 { "it" } else { "them" }
             );
             put(&mut out, &wrapped(&text, "  ", style.width));
@@ -104,8 +109,8 @@ fn heading(point: &PointDiff, style: Style) -> String {
     let words = point.outcome.words(point.realised.as_ref(), point.predicted.as_ref());
     let text = wrapped(&format!("{}: {words}", names::clean(&point.name)), "  ", style.width);
     let code = match point.outcome {
-        Outcome::CameTrue => "1;32",
-        Outcome::More | Outcome::Less => "1;31",
+        Outcome::AsPredicted => "1;32",
+        Outcome::MoreThanPredicted | Outcome::LessThanPredicted => "1;31",
         Outcome::Unchanged => "1",
         _ => "33",
     };
@@ -172,11 +177,27 @@ fn predicted(at: &LineAt) -> String {
 }
 
 fn appeared(out: &mut String, compared: &Compared<'_>, style: Style) {
-    let new: Vec<_> = compared.diff.appeared.iter().filter(|a| a.place.share >= WORTH).collect();
-    if new.is_empty() {
+    let is_hot = |a: &&crate::diff::Appeared| a.place.share >= WORTH;
+    let (new, worthless): (Vec<_>, Vec<_>) =
+        compared.diff.appeared.iter().filter(is_hot).partition(|a| a.matters);
+    if new.is_empty() && worthless.is_empty() {
         return;
     }
     put(out, "");
+    if !worthless.is_empty() {
+        let (lines, are, _) = counted(worthless.len());
+        put(
+            out,
+            &wrapped(
+                &format!("{lines} new {are} worth nothing (--json has what is new)."),
+                "  ",
+                style.width,
+            ),
+        );
+    }
+    if new.is_empty() {
+        return;
+    }
     put(out, "New lines (share of the samples after):");
     for appeared in new.iter().take(LISTED) {
         let place = &appeared.place;

@@ -73,6 +73,18 @@ fn a_thread_that_does_not_pay() {
     assert!(text.starts_with("thread worker") && text.contains("60 %"), "{text}");
     assert!(!text.contains('\u{1b}'));
     assert_eq!(said(&run(|h| h.threads = vec![thread(0)])), [""; 0], "one that makes no progress may owe");
+    let many = |tid| ThreadDelay { tid, unpaid_ns: 40 + u64::from(tid), ..thread(3) };
+    let text = only(|h| h.threads = (1..=9).map(many).collect());
+    assert!(
+        text.starts_with("threads worker  (9), worker  (8), worker  (7) and 6 more made progress and did not pay up to 49 %"),
+        "one bullet for a pool of threads: {text}"
+    );
+}
+
+#[test]
+fn nothing_is_said_twice() {
+    let text = || "the table of threads was full".to_owned();
+    assert_eq!(said(&run(|h| h.warnings = vec![text(), text()])), [text()]);
 }
 
 #[test]

@@ -32,12 +32,17 @@ impl fmt::Display for Warning {
                 percent(share),
                 refusal(*share > refused::UNPAID)
             ),
-            Self::UnpaidThread(thread, share) => write!(
-                f,
-                "{thread} made progress and did not pay {} of its delays: effects on what it does are less certain than \
-                 they look",
-                percent(share)
-            ),
+            Self::UnpaidThreads(threads, share) => {
+                let (s, up_to, it_does) =
+                    if threads.len() == 1 { ("", "", "it does") } else { ("s", "up to ", "they do") };
+                write!(
+                    f,
+                    "thread{s} {} made progress and did not pay {up_to}{} of the delays: effects on what {it_does} are less \
+                     certain than they look",
+                    some(threads),
+                    percent(share)
+                )
+            }
             Self::Runqueue(share) => write!(
                 f,
                 "threads waited for a CPU {} of the time that they could have run: the effects are not to be trusted. \
@@ -96,6 +101,16 @@ impl fmt::Display for Warning {
             ),
             Self::Recorded(text) => f.write_str(&names::clean(text)),
         }
+    }
+}
+
+/// The first few of many.
+fn some(names: &[String]) -> String {
+    const NAMED: usize = 3;
+    let named = names[..names.len().min(NAMED)].join(", ");
+    match names.len().saturating_sub(NAMED) {
+        0 => named,
+        more => format!("{named} and {more} more"),
     }
 }
 

@@ -1,9 +1,9 @@
 //! What the page knows: the report as `--json` has it, the experiments as dots, the sources' text.
 
-use super::super::{json, source, why_empty};
+use super::super::{json, source, terminal, why_empty, words};
 use super::excerpts::{Excerpts, File};
 use crate::{
-    estimate::{Estimate, Line},
+    estimate::{Estimate, Line, Verdict, more},
     experiment::record::{Health, Profile, Samples},
 };
 use serde::Serialize;
@@ -50,8 +50,12 @@ struct Data<'a> {
     number: u64,
     /// The profile has no end: the profiler was killed, or still runs.
     open: bool,
-    /// Wall time that the profile covers.
-    seconds: f64,
+    /// What was done to get the figures, as the report for a terminal says it.
+    facts: Vec<String>,
+    /// What is known of each latency point itself, as the report for a terminal says it.
+    latencies: Vec<String>,
+    /// How many whole runs there were, where each is one experiment.
+    runs: Option<usize>,
     rate: u32,
     kernel: &'a str,
     /// Why there is no curve, and what to do.
@@ -72,17 +76,25 @@ type Place<'a> = (&'a str, u32);
 #[derive(Serialize)]
 struct More<'a> {
     place: Option<Place<'a>>,
+    /// Why it has no answer, and how much longer until it has, as the report for a terminal says it.
+    undecided: Option<String>,
     /// Thousandths of speedup, ten thousandths of effect, and whether the curve rests on it: short, for there can be a
     /// hundred thousand.
     dots: Vec<(u32, i32, u8)>,
 }
 
-impl<'a> From<&'a Line> for More<'a> {
-    fn from(line: &'a Line) -> Self {
+impl<'a> More<'a> {
+    fn of(line: &'a Line, profile: &Profile, estimate: &Estimate) -> Self {
         let place = line.source.as_ref().map(|(file, number)| (file.as_str(), *number));
         let effect = |effect: f64| (effect.clamp(-10.0, 10.0) * 1e4).round() as i32;
         let dots = line.dots.iter().map(|dot| (dot.permille, effect(dot.effect), dot.kept.into()));
-        Self { place: place.or_else(|| source::split(&line.location)), dots: dots.collect() }
+        let more = || more::more(line, profile.seconds(), estimate.counted);
+        let is_open = line.verdict == Verdict::Undecided;
+        Self {
+            place: place.or_else(|| source::split(&line.location)),
+            undecided: is_open.then(|| words::undecided(line, more())),
+            dots: dots.collect(),
+        }
     }
 }
 
@@ -97,7 +109,7 @@ impl Page<'_> {
         let Self { profile, estimate, .. } = self;
         let none = Health::default();
         let fixed = profile.startup.fixed || profile.startup.end_to_end;
-        let lines: Vec<More> = estimate.lines.iter().map(More::from).collect();
+        let lines: Vec<More> = estimate.lines.iter().map(|line| More::of(line, profile, estimate)).collect();
         let samples: Vec<_> = estimate.samples.iter().map(|s| place(&s.samples)).collect();
         let mut excerpts = Excerpts::default();
         if self.sources {
@@ -112,7 +124,9 @@ impl Page<'_> {
             live,
             number: self.number,
             open: profile.open_end,
-            seconds: profile.seconds(),
+            facts: terminal::facts(profile, estimate),
+            latencies: estimate.latencies.iter().map(terminal::latency_facts).collect(),
+            runs: profile.startup.end_to_end.then_some(profile.experiments.len()),
             rate: profile.startup.rate,
             kernel: &profile.startup.kernel,
             empty: if live && profile.open_end && estimate.lines.is_empty() {

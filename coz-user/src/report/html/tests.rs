@@ -4,7 +4,7 @@ use super::*;
 use crate::{
     estimate::simulate::{Program, SimulatedLine, name},
     experiment::record::Profile,
-    report::{Options, estimate_profile, html_from_profile},
+    report::{Options, estimate_profile, from_profile, html_from_profile},
 };
 use std::path::Path;
 
@@ -44,6 +44,37 @@ fn everything_is_in_it_and_nothing_is_fetched() {
     let data = data(&page);
     assert_eq!((&data["file"], &data["live"]), (&"profile.jsonl".into(), &false.into()));
     assert_eq!(data["report"]["lines"].as_array().unwrap().len(), data["lines"].as_array().unwrap().len());
+}
+
+#[test]
+fn the_page_says_what_the_terminal_says() {
+    let mut program = Program::steady(14.0, vec![(0.5, |s| 0.5 * s), (0.6, |_| 0.0), (0.1, |s| 0.1 * s)]);
+    program.noise = 0.06;
+    let profile = program.profile(7);
+    let style = crate::report::Style { color: false, width: 200 };
+    let text = from_profile(&profile, &Options { all: true, style, ..options() });
+    let data = data(&page(&profile));
+    let facts: Vec<&str> = data["facts"].as_array().unwrap().iter().map(|f| f.as_str().unwrap()).collect();
+    assert_eq!(text.lines().nth(1), Some(&*facts.join(", ")));
+    let open: Vec<&str> =
+        data["lines"].as_array().unwrap().iter().filter_map(|line| line["undecided"].as_str()).collect();
+    assert!(open.iter().any(|words| words.contains("about ")), "{open:?}");
+    for words in open {
+        assert!(text.contains(words), "{words}: {text}");
+    }
+}
+
+#[test]
+fn whole_runs_are_said_to_be_such() {
+    let mut profile = profile();
+    assert_eq!(data(&page(&profile))["runs"], serde_json::Value::Null);
+    profile.startup.end_to_end = true;
+    profile.experiments.truncate(20);
+    profile.experiments[3].experiment.valid = false;
+    let data = data(&page(&profile));
+    assert_eq!(data["runs"], 20);
+    let facts = data["facts"].to_string();
+    assert!(facts.starts_with("[\"end to end\",\"20 runs\",\"19 of them count\""), "{facts}");
 }
 
 #[test]

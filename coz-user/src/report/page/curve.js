@@ -1,5 +1,5 @@
 // A line's curve: the fitted effect with its interval over the virtual speedup. SVG, drawn on demand.
-import { linear, svg, ticks } from './dom.js';
+import { arrow, beyond, linear, svg, ticks } from './dom.js';
 import { clean, interval, percent, thousands } from './words.js';
 
 const QUANTILES = { 0.5: 'median', 0.99: '99th percentile' };
@@ -48,10 +48,17 @@ function dotsPath(dots, x, y, name) {
   return d ? svg('path', { d, class: name }) : null;
 }
 
+/** Arrow heads where intervals are cut off by the chart's edge. */
+function cutEnds(levels, x, y, size) {
+  const ends = levels.filter(sure).flatMap((at) => [[at, at.low], [at, at.high]]);
+  const d = ends.map(([at, end]) => [at, end, beyond(end, y.ends)]).filter(([, , way]) => way !== 0).map(([at, end, way]) => arrow(x(at.speedup), y.clamped(end), way, size)).join('');
+  return d ? svg('path', { d, class: 'cut' }, svg('title', null, 'the interval goes on beyond the edge')) : null;
+}
+
 /** The chart in the detail of a line. */
 export function curveChart(row, view, width) {
   const height = Math.round(Math.min(Math.max(0.52 * width, 220), 340));
-  const margin = { left: 52, right: 24, top: 14, bottom: 40 };
+  const margin = { left: 58, right: 24, top: 14, bottom: 40 };
   const range = effectsRange(row, view);
   const x = linear([0, 1], [margin.left, width - margin.right]);
   const y = linear(range, [height - margin.bottom, margin.top]);
@@ -66,7 +73,7 @@ export function curveChart(row, view, width) {
   }
   if (range[0] < -0.1) {
     chart.append(svg('rect', { x: margin.left, width: width - margin.left - margin.right, y: y(0), height: height - margin.bottom - y(0), class: 'below' }));
-    chart.append(svg('text', { x: width - margin.right - 4, y: height - margin.bottom - 6, class: 'tick end' }, 'slower'));
+    chart.append(svg('text', { x: margin.left + 6, y: height - margin.bottom - 6, class: 'tick' }, 'slower'));
   }
   chart.append(svg('line', { x1: margin.left, x2: width - margin.right, y1: y(0), y2: y(0), class: 'zero' }));
   chart.append(svg('text', { x: (margin.left + width - margin.right) / 2, y: height - 6, class: 'tick middle' }, 'if this line took so much less time'));
@@ -77,6 +84,8 @@ export function curveChart(row, view, width) {
     const lower = known.map((at) => [x(at.speedup), y.clamped(at.low)]).reverse();
     chart.append(svg('path', { d: `${path([...upper, ...lower])}Z`, class: 'band' }));
   }
+  const cut = cutEnds([...row.summary, ...(view.levels ? row.curve : [])], x, y, 4.5);
+  if (cut) chart.append(cut);
   if (view.dots) {
     chart.append(...[dotsPath(row.dots.filter((dot) => dot[2] === 0), x, y, 'dots out'), dotsPath(row.dots.filter((dot) => dot[2] === 1), x, y, 'dots')].filter(Boolean));
   }
@@ -123,6 +132,9 @@ export function sparkline(row, scale) {
     const lower = known.map((at) => [x(at.speedup), y.clamped(at.low)]).reverse();
     chart.append(svg('path', { d: `${path([...upper, ...lower])}Z`, class: 'band' }));
   }
+  // At its end alone: there it is widest, and there is room for one.
+  const cut = cutEnds(row.summary.slice(-1), x, y, 2.5);
+  if (cut) chart.append(cut);
   chart.append(svg('path', { d: path(fit.map((at) => [x(at.speedup), y.clamped(at.effect)])), class: 'fit' }));
   return chart;
 }

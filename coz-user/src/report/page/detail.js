@@ -24,7 +24,7 @@ export function drawDetail(box, model, row, view, choose, change) {
     h('p', { class: 'muted facts' }, facts(row, point)),
     row.summary.length > 0
       ? [
-          h('p', { class: 'axis' }, `Share of ${saved(point)} that would be saved`),
+          h('p', { class: 'axis' }, `Share of ${saved(point)} that would be saved${model.runs === null ? '' : ` (end to end, ${plural(model.runs, 'run')})`}`),
           chart,
           h('div', { class: 'toggles' }, toggle('dots', `Experiments (${thousands(row.dots.length)})`, row.dots.length), toggle('levels', `Each speedup (${row.curve.length})`, row.curve.length)),
           tables(row, view),
@@ -38,7 +38,8 @@ export function drawDetail(box, model, row, view, choose, change) {
 }
 
 function decimal(value) {
-  return value.toFixed(2).replace('-', '−');
+  const text = value.toFixed(2);
+  return text === '-0.00' ? '0.00' : text.replace('-', '−');
 }
 
 function facts(row, point) {
@@ -46,7 +47,7 @@ function facts(row, point) {
   if (row.experiments > 0) parts.push(plural(row.experiments, 'experiment'));
   if (row.outliers > 0) parts.push(`${row.outliers} left out as mishaps`);
   if (row.slope !== null) parts.push(`slope ${decimal(row.slope)}${row.slopeLow === null ? '' : ` (${decimal(row.slopeLow)} to ${decimal(row.slopeHigh)})`}`);
-  if (row.chance !== null) parts.push(row.chance < 0.001 ? 'by chance alone: below 0.1 %' : `by chance alone: ${(100 * row.chance).toFixed(1)} %`);
+  if (row.chance !== null) parts.push(row.chance < 0.001 ? 'by chance alone: below 0.1\u00a0%' : `by chance alone: ${portion(row.chance)}`);
   if (row.phase !== 1) parts.push(`runs in a part of the run only: corrected by ×${row.phase.toFixed(2)}`);
   if (point && row.point !== 'end-to-end') parts.push(`point ${clean(row.point)}`);
   return `${parts.join(' · ')}.`;

@@ -42,6 +42,18 @@ export function ticks(low, high, n) {
 
 export function linear([from, to], [a, b]) {
   const scale = (value) => a + ((value - from) / (to - from || 1)) * (b - a);
+  scale.ends = [Math.min(from, to), Math.max(from, to)];
   scale.clamped = (value) => scale(Math.min(Math.max(value, Math.min(from, to)), Math.max(from, to)));
   return scale;
+}
+
+/** Whether a value lies beyond an end of the scale, and beyond which: above 1, below -1, within 0. */
+export function beyond(value, [low, high]) {
+  return value > high ? 1 : value < low ? -1 : 0;
+}
+
+/** The head of an arrow at the edge where something is cut off: it goes on in this direction (1 up, -1 down). */
+export function arrow(x, y, direction, size = 4) {
+  const back = y + direction * 1.5 * size;
+  return `M${(x - size).toFixed(1)} ${back.toFixed(1)}L${x.toFixed(1)} ${y.toFixed(1)}L${(x + size).toFixed(1)} ${back.toFixed(1)}`;
 }

@@ -1,10 +1,10 @@
 // How far the figures can be trusted, and what is known of latency points.
 import { fill, h } from './dom.js';
-import { clean, plural, portion, thousands, time } from './words.js';
+import { clean, plural, portion, thousands } from './words.js';
 
 /** What makes the figures doubtful, before anything else; or that nothing does. */
 export function drawHealth(box, data) {
-  const { health, points } = data.report;
+  const { health } = data.report;
   const lists = [];
   if (data.empty) lists.push(h('div', { class: 'box warn' }, h('h2', null, 'No curve'), h('p', null, clean(data.empty))));
   // While it is being taken, a profile has no end.
@@ -14,7 +14,7 @@ export function drawHealth(box, data) {
   if (health.notices.length > 0) lists.push(h('div', { class: 'box' }, h('h2', null, 'Note'), list(health.notices)));
   if (lists.length === 0 && data.open) lists.push(h('p', { class: 'fine' }, 'Still being measured: figures change, and how far they can be trusted is known at the end.'));
   if (lists.length === 0) lists.push(h('p', { class: 'fine' }, h('span', { 'aria-hidden': 'true' }, '✓ '), healthy(health)));
-  for (const point of points.filter((one) => one.latency)) lists.push(latencyFacts(point));
+  for (const text of data.latencies) lists.push(h('p', { class: 'latency' }, clean(text)));
   fill(box, lists);
 }
 
@@ -26,16 +26,4 @@ function healthy(health) {
   const unpaid = health.owed_ns > 0 ? `, ${portion(health.unpaid_ns / health.owed_ns)} of the delays left unpaid` : '';
   const cut = health.discarded_experiments > 0 ? `, ${plural(health.discarded_experiments, 'experiment')} left out` : '';
   return `Nothing speaks against these figures: ${plural(health.samples, 'sample')}, ${health.lost_samples === 0 ? 'none' : thousands(health.lost_samples)} lost${unpaid}${cut}.`;
-}
-
-function latencyFacts(point) {
-  const { latency } = point;
-  const parts = [`${thousands(latency.per_second)} a second`];
-  if (latency.in_system !== null) parts.push(`${latency.in_system.toFixed(1)} under way on average`);
-  const mean = latency.mean_ns ?? latency.little_ns;
-  if (mean !== null) parts.push(`mean ${time(mean)}`);
-  if (latency.p50_ns !== null) parts.push(`median ${time(latency.p50_ns)}`);
-  if (latency.p99_ns !== null) parts.push(`99th percentile ${time(latency.p99_ns)}`);
-  const growing = latency.growing === null ? '' : ` It is not steady${latency.growing_with_delays_only ? ' with delays' : ''}: ${portion(latency.growing)} of what began did not end.`;
-  return h('p', { class: 'latency' }, h('strong', null, `Latency of ${clean(point.name)}: `), `${parts.join(', ')}.${growing}`);
 }

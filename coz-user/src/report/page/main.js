@@ -7,7 +7,7 @@ import { countText, drawPages, drawTable, makeFilters, updateFilters } from './l
 import { PAGE, build, freshView, select } from './model.js';
 import { drawOverview } from './overview.js';
 import { dress, nextTheme } from './theme.js';
-import { clean, plural, saved, seconds, thousands } from './words.js';
+import { clean, saved, thousands } from './words.js';
 
 let data = JSON.parse(byId('data').textContent);
 let model = build(data);
@@ -71,9 +71,7 @@ function drawHead() {
   const name = clean(program[0]).split('/').pop() || 'profile';
   document.title = `${name} – coz-bpf`;
   fill(byId('program'), h('span', { class: 'exe', title: clean(program.join(' ')) }, name), h('span', { class: 'args' }, clean(program.slice(1).join(' ')).slice(0, 200)));
-  const parts = [plural(report.experiments, 'experiment'), seconds(data.seconds)];
-  for (const point of report.points.filter(({ name: point }) => point !== 'end-to-end')) parts.push(`${plural(point.visits, 'visit')} of ${clean(point.name)}`);
-  byId('facts').textContent = parts.join(' · ');
+  byId('facts').textContent = data.facts.map(clean).join(' · ');
   byId('how').textContent = `A line’s effect is the share of ${saved(pointOf())} that would be saved if the line took less time; it was measured by delaying everything else. A curve that rises is worth work, one that lies on zero is not however hot the line is, and one that falls means that the line gets in others’ way. The band, and what stands in small print, is the 95 % interval: where it is wide or includes zero, run longer before you decide.`;
   byId('foot').textContent = `coz-bpf ${data.version} · ${clean(data.file)}${data.kernel ? ` · kernel ${clean(data.kernel)}` : ''}${data.rate ? ` · ${thousands(data.rate)} samples a CPU-second` : ''} · keys: / find, ↑ ↓ lines, d experiments, t colours`;
 }

@@ -48,8 +48,7 @@ export function build(data) {
       share: line.share,
       verdict: line.verdict,
       hidden: data.shows_hidden && line.curve.length > 0 ? null : line.hidden,
-      // No finer than it is known.
-      more: line.seconds_more === null || line.seconds_more === undefined ? null : Math.max(10, 10 * Math.ceil(line.seconds_more / 10)),
+      open: more.undecided,
       curve: line.curve,
       summary: line.summary,
       slope: line.slope,
@@ -106,6 +105,7 @@ export function build(data) {
     rows,
     byKey: new Map(rows.map((row) => [row.key, row])),
     points,
+    runs: data.runs ?? null,
     files: files.map((file) => ({ file, name: short.get(file) })),
     sources: new Map(data.sources.map((source) => [source.file, source.parts])),
     scale: scaleOf(rows),
@@ -117,7 +117,7 @@ function scaleOf(rows) {
   let [low, high] = [-0.05, 0.05];
   for (const row of rows) {
     if (row.hidden || row.verdict === 'undecided') continue;
-    for (const at of row.summary) [low, high] = [Math.min(low, at.effect), Math.max(high, at.effect)];
+    for (const at of row.summary) [low, high] = [Math.min(low, at.low ?? at.effect), Math.max(high, at.high ?? at.effect)];
   }
   return [Math.max(low, -1), Math.min(high, 1)];
 }

@@ -1,5 +1,5 @@
 // Where the time goes against what it is worth: one mark a line.
-import { fill, h, linear, svg, ticks } from './dom.js';
+import { arrow, beyond, fill, h, linear, svg, ticks } from './dom.js';
 import { clean, percent, portion } from './words.js';
 
 /** So many marks have names. */
@@ -21,7 +21,7 @@ export function drawOverview(box, rows, selected, choose) {
   }
   const width = Math.max(box.clientWidth, 280);
   const height = Math.round(Math.min(Math.max(0.42 * width, 220), 330));
-  const margin = { left: 52, right: 22, top: 14, bottom: 40 };
+  const margin = { left: 58, right: 22, top: 14, bottom: 40 };
   const most = Math.max(0.05, ...shown.map((row) => row.share)) * 1.08;
   const decided = shown.filter((row) => row.verdict !== 'undecided').map((row) => row.worth.effect);
   const open = shown.flatMap(({ worth }) => [worth.effect, worth.low ?? 0, worth.high ?? 0]);
@@ -45,7 +45,7 @@ export function drawOverview(box, rows, selected, choose) {
   const end = Math.min(most, high);
   chart.append(svg('line', { x1: x(0), y1: y(0), x2: x(end), y2: y(end), class: 'expected' }));
   const names = [];
-  drawMarks(chart, shown, x, y, selected);
+  const cut = drawMarks(chart, shown, x, y, selected);
   const ranked = [...shown].sort((a, b) => Math.max(Math.abs(b.worth.effect), b.share) - Math.max(Math.abs(a.worth.effect), a.share));
   const named = ranked.filter((row) => row.verdict !== 'undecided' || row.share > 0.05).slice(0, NAMED);
   const chosen = shown.find((row) => row.key === selected);
@@ -53,7 +53,7 @@ export function drawOverview(box, rows, selected, choose) {
   for (const row of named) nameMark(chart, row, [x(row.share), y.clamped(row.worth.effect)], [width, y(0)], names);
   const [ex, ey] = [x(end) - 4, y(end) + 30];
   if (!names.some(([l, r, t, b]) => l < ex && r > ex - 90 && t < ey + 3 && b > ey - 12)) {
-    chart.append(svg('text', { x: ex, y: ey, class: 'tick end' }, 'worth = share'));
+    chart.append(svg('text', { x: ex, y: ey, class: 'tick end halo' }, 'worth = share'));
   }
   chart.append(svg('text', { x: (margin.left + width - margin.right) / 2, y: height - 6, class: 'tick middle' }, 'share of the samples'));
   chart.addEventListener('click', (event) => {
@@ -67,11 +67,11 @@ export function drawOverview(box, rows, selected, choose) {
     box,
     h('p', { class: 'axis' }, 'Largest effect, up: the program gets faster'),
     chart,
-    h('p', { class: 'note muted' }, 'To the right: what an ordinary profiler would point at. High up: what is worth your time. Hot and near zero: nobody waits for it.'),
+    h('p', { class: 'note muted' }, 'To the right: what an ordinary profiler would point at. High up: what is worth your time. Hot and near zero: nobody waits for it.', cut ? ' An arrow head: the interval goes on beyond the edge.' : ''),
   );
 }
 
-/** One element for all marks of a verdict, however many there are; the selected one has its interval. */
+/** One element for all marks of a verdict, however many there are; the selected one has its interval. Whether one is cut off. */
 function drawMarks(chart, rows, x, y, selected) {
   for (const verdict of ['undecided', 'flat', 'contention', 'optimize']) {
     const of = rows.filter((row) => row.verdict === verdict);
@@ -82,13 +82,19 @@ function drawMarks(chart, rows, x, y, selected) {
   }
   const chosen = rows.find((row) => row.key === selected);
   const whiskers = rows.length <= 40 ? rows : [];
+  let cut = false;
   for (const row of chosen && !whiskers.includes(chosen) ? [...whiskers, chosen] : whiskers) {
     const { low, high } = row.worth;
     if (low === null || high === null) continue;
     const at = x(row.share);
     chart.append(svg('line', { x1: at, x2: at, y1: y.clamped(low), y2: y.clamped(high), class: `whisker ${row.verdict}` }));
+    const heads = [low, high].map((end) => [end, beyond(end, y.ends)]).filter(([, way]) => way !== 0);
+    if (heads.length === 0) continue;
+    cut = true;
+    chart.append(svg('path', { d: heads.map(([end, way]) => arrow(at, y.clamped(end), way)).join(''), class: `whisker cut ${row.verdict}` }));
   }
   if (chosen) chart.append(svg('circle', { cx: x(chosen.share), cy: y.clamped(chosen.worth.effect), r: 11, class: 'chosen' }));
+  return cut;
 }
 
 /** Writes a mark's name beside it, if there is room. */
@@ -99,7 +105,7 @@ function nameMark(chart, row, [px, py], [width, zero], taken) {
   const beside = Math.abs(py - zero) < 9 ? zero - py - 7 : 4;
   for (const [dx, dy] of [[15, beside], [-15 - long, beside], [-long / 2, -12], [-long / 2, 22]]) {
     const box = [px + dx, px + dx + long, py + dy - 12, py + dy + 3];
-    if (box[0] < 54 || box[1] > width - 4 || box[2] < 0) continue;
+    if (box[0] < 60 || box[1] > width - 4 || box[2] < 0) continue;
     if (taken.some(([l, r, t, b]) => box[0] < r && box[1] > l && box[2] < b && box[3] > t)) continue;
     taken.push(box);
     const title = svg('title', null, clean(`${row.location}: ${portion(row.share)} of the samples, ${percent(row.worth.effect)}`));

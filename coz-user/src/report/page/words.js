@@ -53,12 +53,6 @@ export function time(ns) {
   return `${value >= 100 ? value.toFixed(0) : value >= 10 ? value.toFixed(1) : value.toFixed(2)} ${unit}`;
 }
 
-export function seconds(s) {
-  if (s < 120) return `${s.toFixed(s < 10 ? 1 : 0)} s`;
-  const minutes = Math.floor(s / 60);
-  return minutes < 120 ? `${minutes} min ${Math.round(s % 60)} s` : `${(s / 3600).toFixed(1)} h`;
-}
-
 /** What cannot be seen, or changes how other text is seen, made visible. */
 export function clean(text) {
   return String(text).replace(/[\u0000-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g, '\ufffd');
@@ -67,8 +61,12 @@ export function clean(text) {
 /** What a gain is a share of. */
 export function saved(point) {
   if (!point) return 'time';
-  if (point.name === 'end-to-end') return 'running time';
+  if (point.name === 'end-to-end') return 'the running time';
   return point.kind === 'latency' ? `the latency of ${clean(point.name)}` : `the time per visit of ${clean(point.name)}`;
+}
+
+function capital(text) {
+  return text.charAt(0).toUpperCase() + text.slice(1);
 }
 
 /** The verdict on a line, in a sentence. */
@@ -88,7 +86,7 @@ export function sentence(row) {
     case 'untried':
       return 'No experiment on this line counts, so only its share of the samples is known.';
     default:
-      if (row.hidden) return `Too few experiments yet to say anything${row.more ? `: about ${seconds(row.more)} more` : ''}.`;
-      return `Undecided: at best ${percent(worth ? worth.high : null)}, at worst ${percent(worth ? worth.low : null)}. Run longer${row.more ? `, about ${seconds(row.more)} more` : ''}${row.place ? `, or on this line only: --fixed-line ${row.name}` : ''}.`;
+      if (row.hidden) return `${capital(row.open)}.`;
+      return `Undecided: at best ${percent(worth ? worth.high : null)}, at worst ${percent(worth ? worth.low : null)}. ${capital(row.open)}.`;
   }
 }

@@ -4,21 +4,20 @@ use super::super::names;
 use crate::estimate::latency::{Growing, LatencyFacts};
 
 /// What is known of the point itself.
-pub(super) fn facts(facts: &LatencyFacts) -> String {
+pub(in crate::report) fn facts(facts: &LatencyFacts) -> String {
     let mut text = format!("Latency of {}: {} a second", names::clean(&facts.name), count(facts.rate));
     if let Some(level) = facts.in_system {
         text += &format!(", {} under way on average", count(level));
     }
     let own = facts.mean_ns.filter(|_| facts.is_measured());
-    let leaks = facts.growing.is_some_and(|growing| !growing.only_delayed);
-    if let Some(mean) = own.or(facts.little_ns.filter(|_| !leaks)) {
+    if let Some(mean) = own.or(facts.steady_mean()) {
         text += &format!(", mean {}", time(mean));
     }
     if facts.is_measured() {
         for (name, value) in ["median", "99th percentile"].into_iter().zip(facts.quantiles_ns) {
             text += &value.map_or_else(String::new, |value| format!(", {name} {}", time(value)));
         }
-    } else if facts.little_ns.is_some() && !leaks {
+    } else if facts.steady_mean().is_some() {
         text += " (by Little's law; single ones are not known: begin and end are not in the same thread, or they overlap in it)";
     }
     text.push('.');
@@ -67,10 +66,11 @@ fn count(value: f64) -> String {
 
 /// A time in the unit that suits it.
 pub(in crate::report) fn time(ns: f64) -> String {
+    // What would be rounded to 1000 of a unit is 1 of the next.
     let (value, unit) = match ns {
-        ns if ns >= 1e9 => (ns / 1e9, "s"),
-        ns if ns >= 1e6 => (ns / 1e6, "ms"),
-        ns if ns >= 1e3 => (ns / 1e3, "µs"),
+        ns if ns >= 0.9995e9 => (ns / 1e9, "s"),
+        ns if ns >= 0.9995e6 => (ns / 1e6, "ms"),
+        ns if ns >= 0.9995e3 => (ns / 1e3, "µs"),
         ns => (ns, "ns"),
     };
     if value >= 100.0 {
@@ -128,5 +128,6 @@ mod tests {
     fn times_have_three_digits_or_more() {
         let all = [12.0, 1_234.0, 45_600.0, 2.5e6, 3.456e9, 250e9].map(time);
         assert_eq!(all, ["12.0 ns", "1.23 µs", "45.6 µs", "2.50 ms", "3.46 s", "250 s"]);
+        assert_eq!([999_970.0, 999.4].map(time), ["1.00 ms", "999 ns"], "not 1000 µs");
     }
 }
