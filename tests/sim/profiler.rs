@@ -4,7 +4,7 @@ use coz_common::abi::{Control, KernelSlot, STATE_IDLE, STATE_RUNNING, TargetSlot
 use coz_common::clock::{self, CpuClock, Experiment, TaggedDelay, absorbed, debt};
 use coz_common::stretch::SHARE_ONE;
 
-use coz_user::kernel::standing::standing_of;
+use coz_user::kernel::standing::{Stood, standing_of};
 
 use super::machine::Machine;
 use super::program::HOT;
@@ -127,13 +127,17 @@ impl Profiler {
         debt(slot, self.required()).saturating_sub(self.targets[id].paid.wrapping_sub(slot.paid_seen))
     }
 
-    /// What a thread has absorbed in this epoch, as the controller sees it at its end, and its visits in it.
-    pub fn standing(&self, id: Id, now: Ns) -> (u64, u64) {
+    /// Where a thread stands in this epoch, as the controller sees it at its end.
+    pub fn standing(&self, id: Id, now: Ns) -> Stood {
         let slot = &self.slots[id];
         if slot.epoch != self.control.epoch {
-            return (0, 0);
+            return Stood::default();
         }
-        (standing_of(slot, self.targets[id].paid, self.required(), now), u64::from(slot.visits))
+        Stood {
+            absorbed: standing_of(slot, self.targets[id].paid, self.required(), now),
+            visits: slot.visits.into(),
+            ran: slot.share.weight.into(),
+        }
     }
 
     /// A visit of the progress point.

@@ -3,6 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap};
 
+use coz_user::kernel::standing::Stood;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
@@ -279,7 +280,7 @@ impl<'a> World<'a> {
 
     /// What each thread has absorbed in the experiment, and how often it has visited the progress point in it.
     #[must_use]
-    pub fn standing(&self) -> Vec<(Ns, u64)> {
+    pub fn standing(&self) -> Vec<Stood> {
         let Some(profiler) = &self.profiler else { return Vec::new() };
         (0..self.threads.len())
             .filter(|&id| self.threads[id].state != State::Dead)

@@ -196,7 +196,8 @@ proptest! {
             prop_assert!(owed <= most, "owes {owed} of {}", world.required());
         }
         // Nor has anybody paid more than what a wake-up takes too much.
-        for (absorbed, _) in world.standing() {
+        for stood in world.standing() {
+            let absorbed = stood.absorbed;
             prop_assert!(absorbed <= world.required() + rules.threshold, "{absorbed} of {}", world.required());
         }
     }
