@@ -55,13 +55,15 @@ pub fn try_sample(ctx: &PerfEventContext) -> Option<()> {
         }
         Place::Unknown => false,
     };
+    let spins = user_mode && matches!(place, Place::Program(frame) if spin::at_pause(frame.ip));
+    if spins {
+        count(Stat::Spinning, 1);
+    }
     if !experiment.running {
         return None;
     }
     clock::absorb_sample(thread.slot, &experiment, required);
-    let waits = thread::meet(both as u32, hit, now, experiment.period_ns)
-        && user_mode
-        && matches!(place, Place::Program(frame) if spin::at_pause(frame.ip));
+    let waits = thread::meet(both as u32, hit, now, experiment.period_ns) && spins;
     thread.slot.spinning.observe(waits, weight, experiment.period_ns);
     stretch::observe(thread.slot, hit, weight, &experiment);
     required = thread.charge(&experiment, required);

@@ -70,6 +70,8 @@ pub enum Stat {
     ProcessesFull,
     /// Samples that met a thread in a probe: they count for no line.
     InProbe,
+    /// Samples that met a thread waiting by spinning, at a `pause`.
+    Spinning,
 }
 
 impl Stat {
@@ -108,8 +110,9 @@ impl Stat {
         Self::Admitted,
         Self::ProcessesFull,
         Self::InProbe,
+        Self::Spinning,
     ];
 }
 
 /// Number of [`Stat`]s.
-pub const STAT_COUNT: u32 = Stat::InProbe as u32 + 1;
+pub const STAT_COUNT: u32 = Stat::Spinning as u32 + 1;

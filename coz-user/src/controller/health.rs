@@ -192,6 +192,7 @@ pub fn health(stats: &Stats, facts: Facts) -> Health {
         outside_ns: facts.busy.since(Nanos(stats.get(Stat::CpuNs))).0,
         held_back_ns: facts.held_back.0,
         out_of_scope: stats.get(Stat::OutOfScope),
+        spinning: stats.get(Stat::Spinning),
         throttled_ns: facts.quota.throttled_ns,
         quota_periods: (facts.quota.periods, facts.quota.throttled),
         threads: facts.threads,

@@ -25,6 +25,8 @@ pub enum Warning {
     UnpaidThreads(Vec<String>, f64),
     /// Share of its runnable time that the program waited for a CPU.
     Runqueue(f64),
+    /// Share of the samples that met a thread waiting by spinning.
+    Spinning(f64),
     /// Share of the CPUs' time that the hypervisor took.
     Steal(f64),
     /// Share of a CPU quota's periods in which it stopped the program.
@@ -83,6 +85,9 @@ mod limits {
     pub(super) const FAILED: f64 = 0.05;
     pub(super) const UNPAID: f64 = 0.1;
     pub(super) const RUNQUEUE: f64 = 0.2;
+    /// Nobody sees for whom a thread spins. Of the truth suite's programs the three that do are at 11 to 18 %, and one of them was seen to
+    /// gain where it loses; all others, adaptive locks and work-stealing pools among them, are at 0.0 %.
+    pub(super) const SPINNING: f64 = 0.05;
     pub(super) const STEAL: f64 = 0.02;
     pub(super) const THROTTLED: f64 = 0.01;
     pub(super) const OUT_OF_SCOPE: f64 = 0.5;
@@ -124,6 +129,7 @@ fn shares(profile: &Profile, runtime: &Runtime) -> Vec<Warning> {
     let cpu = if h.cpu_ns > 0 { h.cpu_ns as f64 } else { attributed };
     let mut warnings = Vec::new();
     warnings.extend(above(limits::RUNQUEUE, h.runqueue_share, 1.0).map(Warning::Runqueue));
+    warnings.extend(above(limits::SPINNING, h.spinning as f64, samples).map(Warning::Spinning));
     let (periods, throttled) = h.quota_periods;
     warnings.extend(above(limits::THROTTLED, throttled as f64, periods as f64).map(Warning::Throttled));
     warnings.extend(above(limits::STEAL, h.steal_share, 1.0).map(Warning::Steal));

@@ -52,6 +52,9 @@ pub struct Health {
     pub probe_ns: u64,
     /// CPU time of the profiled set; 0 in files that do not tell.
     pub cpu_ns: u64,
+    /// Samples that met a thread waiting by spinning.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub spinning: u64,
     /// Samples with no line in scope in their call chain.
     pub out_of_scope: u64,
     /// Time for which a CPU quota stopped the program's control group or one above it.

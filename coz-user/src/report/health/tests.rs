@@ -52,6 +52,16 @@ fn signals_refused() {
 }
 
 #[test]
+fn threads_that_spin() {
+    let text = only(|h| h.spinning = 250);
+    assert!(
+        text.starts_with("25 % of the samples met a thread that waits by spinning") && refuses(&text),
+        "{text}"
+    );
+    assert_eq!(said(&run(|h| h.spinning = 40)), [""; 0], "a moment before they block is no harm");
+}
+
+#[test]
 fn delays_unpaid() {
     let some = only(|h| h.unpaid_ns = 200_000);
     assert!(some.starts_with("20 % of the delays were never paid") && !refuses(&some), "{some}");

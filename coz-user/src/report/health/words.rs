@@ -49,6 +49,12 @@ impl fmt::Display for Warning {
                  Run fewer threads, or on more CPUs",
                 percent(share)
             ),
+            Self::Spinning(share) => write!(
+                f,
+                "{} of the samples met a thread that waits by spinning, and for whom it waits cannot be seen: the effects of \
+                 lines that others spin for are not to be trusted. Let threads block instead, where that can be chosen",
+                percent(share)
+            ),
             Self::Steal(share) => write!(
                 f,
                 "the hypervisor took {} of the CPUs' time: single experiments are off, and intervals wide{}. Run \
