@@ -308,9 +308,12 @@ mod tests {
         assert!(seen().contains("120 experiments"), "{:?}", seen());
         assert!(seen().ends_with('\r'), "{:?}", seen());
         assert!(!seen().contains('\n'), "one line, never a second: {:?}", seen());
+        let width = LeftEdge::new(screen.clone()).width() as usize;
+        let drawn = seen().trim_matches('\r').replace("\x1b[2K", "");
+        assert!(drawn.chars().count() <= width, "cut at the edge: {drawn:?}");
         drop(line);
         let end = seen();
-        let (_, after) = end.rsplit_once("queue.rs:42").unwrap();
+        let (_, after) = end.rsplit_once("120 experiments").unwrap();
         assert!(after.contains("\x1b[2K"), "wiped: {after:?}");
     }
 
