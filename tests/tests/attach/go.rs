@@ -69,7 +69,8 @@ fn asked_meanwhile(options: &[&str], code: i32, says: &[&str]) -> Place {
             asked
         };
         let clients: Vec<_> = (0..3).map(|_| scope.spawn(client)).collect();
-        let all = [&["-p", &pid.to_string(), "-d", "5"], options].concat();
+        let named = pid.to_string();
+        let all = [&["-p", &named, "-d", "5"], options].concat();
         let ended = place.run(attach(&place, &all));
         over.store(true, Relaxed);
         let asked: Vec<u32> =

@@ -113,9 +113,9 @@ impl Client {
     }
 
     /// Stops asking.
-    pub fn end(self) -> Fate {
+    pub fn end(&mut self) -> Fate {
         self.shared.over.store(true, Relaxed);
-        for thread in self.threads {
+        for thread in self.threads.drain(..) {
             let _ = thread.join();
         }
         let Shared { asked, answered, errors, first, .. } = &*self.shared;

@@ -23,9 +23,9 @@ pub enum Way {
     All,
     /// `--cgroup`, one for both
     Cgroup,
-    /// `--comm`, one of each
+    /// `--comm`, of nginx; the other one is a bystander
     Comm,
-    /// `-p`, one of each
+    /// `-p`, both
     Pid,
 }
 
@@ -54,21 +54,18 @@ struct Server {
     name: &'static str,
     protocol: Protocol,
     point: &'static str,
+    /// Where a request begins and ends.
+    latency: [&'static str; 2],
     workload: Workload,
 }
 
 impl Server {
     fn options(&self) -> [String; 4] {
-        let place = format!("{}={}@{}", self.name, self.workload.program.display(), self.point);
-        let latency = format!("{}-latency={}@{}", self.name, self.workload.program.display(), self.latency());
-        ["-P".into(), place, "-L".into(), latency]
-    }
-
-    const fn latency(&self) -> &'static str {
-        match self.protocol {
-            Protocol::Http => "ngx_http_process_request",
-            Protocol::Redis => "call",
-        }
+        let place = |symbol| format!("{}@{symbol}", self.workload.program.display());
+        let latency = self.latency.map(place).join(",");
+        let (progress, latency) =
+            (format!("{}={}", self.name, place(self.point)), format!("{}-latency={latency}", self.name));
+        ["-P".into(), progress, "-L".into(), latency]
     }
 }
 
@@ -93,12 +90,14 @@ pub fn run(options: &Options) -> Result<()> {
             name: "nginx",
             protocol: Protocol::Http,
             point: "ngx_http_process_request",
+            latency: ["ngx_http_process_request", "ngx_http_free_request"],
             workload: Workload::prepare("nginx", 1)?,
         },
         Server {
             name: "redis",
             protocol: Protocol::Redis,
             point: "processCommand",
+            latency: ["processCommand", "resetClient"],
             workload: Workload::prepare("redis", 1)?,
         },
     ];
@@ -117,13 +116,15 @@ pub fn run(options: &Options) -> Result<()> {
     }
     let whom: Vec<String> = match (options.way, &group) {
         (Way::All, _) => vec!["-a".into()],
-        (Way::Comm, _) => {
-            servers.iter().flat_map(|server| ["--comm".to_owned(), server.name.into()]).collect()
-        }
+        (Way::Comm, _) => vec!["--comm".into(), "nginx".into()],
         (Way::Cgroup, Some(group)) => vec!["--cgroup".into(), group.path().display().to_string()],
-        _ => running.iter().flat_map(|server| ["-p".to_owned(), server.child.id().to_string()]).collect(),
+        _ => {
+            let pids: Vec<String> = running.iter().map(|server| server.child.id().to_string()).collect();
+            vec!["-p".into(), pids.join(",")]
+        }
     };
-    let points: Vec<String> = servers.iter().flat_map(Server::options).collect();
+    let meant = if options.way == Way::Comm { &servers[..1] } else { &servers[..] };
+    let points: Vec<String> = meant.iter().flat_map(Server::options).collect();
     let profile = folder().join("servers.jsonl");
     let mut turns: Vec<Vec<Turn>> = vec![Vec::new(); servers.len()];
     for _ in 0..options.turns {
@@ -190,6 +191,17 @@ fn turn(options: &Options, mut attach: Command, running: &mut [Running]) -> Resu
 struct Running {
     child: Child,
     client: Client,
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // Ends a server that runs still.
+        // SAFETY: a signal to a child of ours; one that was waited for is known to `try_wait`.
+        if self.child.try_wait().is_ok_and(|ended| ended.is_none()) {
+            unsafe { libc::kill(self.child.id().cast_signed(), libc::SIGTERM) };
+            let _ = self.child.wait();
+        }
+    }
 }
 
 impl Running {
