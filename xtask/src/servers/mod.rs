@@ -196,8 +196,8 @@ struct Running {
 impl Drop for Running {
     fn drop(&mut self) {
         // Ends a server that runs still.
-        // SAFETY: a signal to a child of ours; one that was waited for is known to `try_wait`.
         if self.child.try_wait().is_ok_and(|ended| ended.is_none()) {
+            // SAFETY: a signal to a child of ours; one that was waited for is known to `try_wait`.
             unsafe { libc::kill(self.child.id().cast_signed(), libc::SIGTERM) };
             let _ = self.child.wait();
         }
