@@ -2,6 +2,7 @@
 //! file that runs on any Linux distribution.
 
 use std::fs;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context as _, Result, bail, ensure};
@@ -44,17 +45,43 @@ pub fn deb() -> Result<()> {
 /// # Errors
 /// When it cannot be built, or is not static after all.
 pub fn statically() -> Result<()> {
-    let mut cargo = sh::cargo();
-    sh::run(cargo.args(["build", "--release", "-p", "coz-user", "--target", STATIC]))
-        .with_context(|| format!("the standard library for it is there? `rustup target add {STATIC}`"))?;
-    let folder = sh::target_dir().join(STATIC);
-    let (built, path) = (folder.join("release/coz-bpf"), folder.join("coz-bpf"));
+    let built = static_build(&["--release"], "release")?;
+    let path = sh::target_dir().join(STATIC).join("coz-bpf");
     // Four parts of five are debug information.
     sh::run(Command::new("strip").arg("--strip-debug").arg("-o").arg(&path).arg(&built))?;
-    let bytes = fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
-    ensure!(!has_interpreter(&bytes)?, "{} needs shared libraries", path.display());
     print!("{}: {}", path.display(), sh::output(Command::new(&path).arg("--version"))?);
     Ok(())
+}
+
+/// The check of `cargo xtask test`: the same without optimisation, which takes minutes. `false` where the standard library for it
+/// is not installed.
+///
+/// # Errors
+/// When it cannot be built, is not static after all, or does not run.
+pub fn check_static() -> Result<bool> {
+    let library = sh::output(Command::new("rustc").args(["--print", "target-libdir", "--target", STATIC]))?;
+    if !Path::new(library.trim()).is_dir() {
+        return Ok(false);
+    }
+    let path = static_build(&["--locked"], "debug")?;
+    // Something that it does by itself, without any library of the machine and without its environment.
+    let coz = sh::root().join("tests/page/fixture.coz");
+    let report = sh::output(Command::new(&path).env_clear().args(["report", "--json"]).arg(&coz))?;
+    ensure!(report.contains("\"app.c:12\""), "{} does not read {}: {report}", path.display(), coz.display());
+    Ok(true)
+}
+
+/// How the missing standard library is had.
+pub const STATIC_MEND: &str = "rustup target add x86_64-unknown-linux-musl";
+
+fn static_build(options: &[&str], folder: &str) -> Result<PathBuf> {
+    let mut cargo = sh::cargo();
+    sh::run(cargo.args(["build", "-p", "coz-user", "--target", STATIC]).args(options))
+        .with_context(|| format!("the standard library for it is there? `{STATIC_MEND}`"))?;
+    let path = sh::target_dir().join(STATIC).join(folder).join("coz-bpf");
+    let bytes = fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
+    ensure!(!has_interpreter(&bytes)?, "{} needs shared libraries", path.display());
+    Ok(path)
 }
 
 /// Whether a program is started through a dynamic loader.

@@ -3,7 +3,7 @@
 use std::process::Command;
 
 use super::Outcome;
-use crate::{ebpf, sh};
+use crate::{ebpf, package, sh};
 
 /// One stage.
 #[derive(Clone, Copy, Debug)]
@@ -31,6 +31,7 @@ pub const STAGES: &[Stage] = &[
     Stage { name: "docs", body: docs },
     Stage { name: "tests", body: tests },
     Stage { name: "loom", body: loom },
+    Stage { name: "static", body: statically },
     Stage { name: "page", body: super::page::page },
     Stage { name: "root", body: root },
 ];
@@ -111,6 +112,18 @@ fn loom() -> (Outcome, String) {
     cargo.args(["test", "--locked", "-p", "coz-common", "--release", "--lib", "slot::model"]);
     // Other flags mean other artefacts: apart, so that neither build throws the other's away.
     counted(cargo.env("RUSTFLAGS", "--cfg loom").env("CARGO_TARGET_DIR", sh::target_dir().join("loom")))
+}
+
+/// The profiler as one file that needs no library. Where the standard library for that is not installed, that is said.
+fn statically() -> (Outcome, String) {
+    match package::check_static() {
+        Ok(true) => (Outcome::one(true), String::new()),
+        Ok(false) => {
+            let notes = vec![format!("the static build is not checked: {}", package::STATIC_MEND)];
+            (Outcome { notes, ..Outcome::default() }, String::new())
+        }
+        Err(error) => (Outcome::one(false), format!("{error:#}")),
+    }
 }
 
 /// The tests that load BPF programs: one at a time, for they count what the kernel holds. Never left out: without root

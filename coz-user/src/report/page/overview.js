@@ -23,9 +23,9 @@ export function drawOverview(box, rows, selected, choose) {
   const height = Math.round(Math.min(Math.max(0.42 * width, 220), 330));
   const margin = { left: 58, right: 22, top: 14, bottom: 40 };
   const most = Math.max(0.05, ...shown.map((row) => row.share)) * 1.08;
-  const decided = shown.filter((row) => row.verdict !== 'undecided').map((row) => row.worth.effect);
-  const open = shown.flatMap(({ worth }) => [worth.effect, worth.low ?? 0, worth.high ?? 0]);
-  const effects = decided.length > 0 ? decided : open.map((effect) => Math.max(-1, Math.min(effect, 1)));
+  // What is not decided has intervals that would flatten all others: they are cut off.
+  const decided = shown.filter((row) => row.verdict !== 'undecided');
+  const effects = (decided.length > 0 ? decided : shown).flatMap(({ worth }) => [worth.effect, worth.low ?? 0, worth.high ?? 0]).map((effect) => Math.max(-1, Math.min(effect, 1)));
   const low = Math.max(-1, Math.min(-0.04, ...effects) * 1.12);
   const high = Math.min(1.05, Math.max(0.08, ...effects) * 1.12);
   const x = linear([0, most], [margin.left, width - margin.right]);

@@ -150,7 +150,7 @@ impl Rescue {
         let nice = self.nice.map(|nice| Undo {
             number: libc::SYS_setpriority,
             // Of the calling thread.
-            arguments: [libc::PRIO_PROCESS.into(), 0, i64::from(nice).cast_unsigned(), 0],
+            arguments: [libc::PRIO_PROCESS as u64, 0, i64::from(nice).cast_unsigned(), 0],
         });
         let mask = Undo {
             number: libc::SYS_rt_sigprocmask,
