@@ -62,7 +62,7 @@ fn a_first_run_to_look_then_pairs_each_a_record_with_its_point() {
     let place = Place::new();
     let mut command = place.profiled(["--end-to-end", "--runs", "7"]);
     command.arg("--").arg(program("single")).args(["--rounds", "150"]);
-    place.run(command).assert_says(0, &["7 experiments"]);
+    place.run(command).assert_says(0, &["end to end, 7 runs"]);
     let records = records(&place);
     let kinds: Vec<&str> = records.iter().filter_map(|record| record["type"].as_str()).collect();
     let mut expected = vec!["startup"];

@@ -94,10 +94,11 @@ fn of_coz_h(main: &Module, binaries: &points::Binaries, notices: &mut Vec<String
         "{program} is instrumented with coz.h, which asks once, early, whether somebody counts: too late for a program that runs already"
     );
     if throughput.is_empty() && latency.is_empty() {
-        let why = "where its points are is not known either (that takes debug information, and coz.h, not the Rust crate)";
-        return Err(Exit::usage(format!("{too_late}, and {why}"))
-            .hint("name a place that it passes: -P FILE:LINE or -P FUNCTION; or start it under `coz-bpf run`")
-            .into());
+        notices.push(format!(
+            "{too_late}, and where its points are is not known either (that takes debug information, and coz.h, not the Rust crate). Name a \
+             place that it passes, -P FILE:LINE or -P FUNCTION, or start it under `coz-bpf run`"
+        ));
+        return Ok(Asked::default());
     }
     let names: Vec<&str> = throughput
         .iter()
