@@ -9,6 +9,10 @@ use coz_tests::run::Place;
 use crate::filtered::{KILL, filter};
 use crate::target::{KINDS, compile, folder};
 
+/// Threads that are all in the line owe each other little, at a low speedup too little to be asked.
+const PROFILED: [&str; 7] =
+    ["-P", "./works@progress", "--scope-binary", "works", "--speedups", "0,100", "--"];
+
 /// Compiles a program that makes progress until its time is over, in this place.
 fn works(place: &Place, source: &str, (compiler, options): (&str, &[&str])) {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(source);
@@ -19,7 +23,7 @@ fn works(place: &Place, source: &str, (compiler, options): (&str, &[&str])) {
 
 /// `coz-bpf run` of that program by this command; the last record of its profile.
 fn run(place: &Place, words: &[&str]) -> serde_json::Value {
-    let mut command = place.profiled(["-P", "./works@progress", "--scope-binary", "works", "--"]);
+    let mut command = place.profiled(PROFILED);
     command.args(words);
     let ended = place.run(command);
     ended.assert_says(0, &[]);
@@ -74,7 +78,7 @@ fn threads_whose_alternate_stack_has_no_room_are_left_alone() {
 
 /// `coz-bpf run` of a program that filters its own system calls, or begins behind a filter: whether it is delayed, and what is said if not.
 fn assert_filtered(place: &Place, variable: &str, words: &[&str], delayed: bool) {
-    let mut command = place.profiled(["-P", "./works@progress", "--scope-binary", "works", "--"]);
+    let mut command = place.profiled(PROFILED);
     command.env(variable, "1").args(words);
     let ended = place.run(command);
     ended.assert_says(0, &[]);
