@@ -84,9 +84,7 @@ pub fn correction(trials: &[Trial], keep: &[bool], run: Option<Run>, kind: Point
     let density = weight / time;
     let ratio = run.weight / run.time / density;
     let n = baselines.len() as f64;
-    // Standard error of a ratio of sums (Cochran 1977, 6.4), as a share of the ratio.
-    let square: f64 = baselines.iter().map(|t| (t.weight - density * t.exposure).powi(2)).sum();
-    let deviation = (square * n / (n - 1.0)).sqrt() / weight;
+    let deviation = error_of_ratio(&baselines, |t| t.exposure);
     let by_chance = 1.0 / samples as f64;
     let uneven = (deviation.powi(2) - by_chance).max(0.0) * n > UNEVEN * UNEVEN;
     let clear = differs(ratio, deviation) && share_differs(&baselines, weight, run);
@@ -114,11 +112,18 @@ fn share_differs(baselines: &[&Trial], weight: f64, run: Run) -> bool {
     if all <= 0.0 || run.samples_of_all == 0 {
         return true;
     }
-    let share = weight / all;
+    let error = error_of_ratio(baselines, |t| t.samples.1 as f64);
+    differs(run.weight / run.samples_of_all as f64 / (weight / all), error)
+}
+
+/// Standard error of the ratio of the line's CPU time to what `of` says, each summed over at least two baselines, as a share of the
+/// ratio (Cochran 1977, 6.4).
+fn error_of_ratio(baselines: &[&Trial], of: impl Fn(&Trial) -> f64) -> f64 {
     let n = baselines.len() as f64;
-    let square: f64 = baselines.iter().map(|t| (t.weight - share * t.samples.1 as f64).powi(2)).sum();
-    let error = (square * n / (n - 1.0)).sqrt() / weight;
-    differs(run.weight / run.samples_of_all as f64 / share, error)
+    let weight: f64 = baselines.iter().map(|t| t.weight).sum();
+    let ratio = weight / baselines.iter().map(|t| of(t)).sum::<f64>();
+    let square: f64 = baselines.iter().map(|t| (t.weight - ratio * of(t)).powi(2)).sum();
+    (square * n / (n - 1.0)).sqrt() / weight
 }
 
 /// The doses of these trials, whose visits cost `p0` each at speedup 0: 1 where the line runs as much as in the

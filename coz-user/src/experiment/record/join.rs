@@ -46,7 +46,6 @@ impl Runtime {
             (&mut ours.paid_ns, paid_ns),
             (&mut ours.unpaid_ns, unpaid_ns),
             (&mut ours.undelayed_ns, undelayed_ns),
-            (&mut ours.undelayed_samples, undelayed_samples),
             (&mut ours.startup_ns, startup_ns),
             (&mut ours.sampling_ns, sampling_ns),
             (&mut ours.delay_ns, delay_ns),
@@ -62,6 +61,10 @@ impl Runtime {
         ] {
             *sum = sum.saturating_add(more);
         }
+        // One that does not tell leaves all of them unknown: a part of them would look like less than there was.
+        let both_tell = ours.undelayed_samples > 0 && undelayed_samples > 0;
+        ours.undelayed_samples =
+            if both_tell { ours.undelayed_samples.saturating_add(undelayed_samples) } else { 0 };
         let whole = before + after;
         if whole > 0.0 {
             let mean = |a: f64, b: f64| (a * before + b * after) / whole;
@@ -92,6 +95,19 @@ impl Runtime {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn undelayed_samples_add_up_only_where_every_run_tells() {
+        let run = |undelayed_samples| Runtime {
+            time: 1,
+            health: Health { samples: 9, undelayed_samples, ..Health::default() },
+        };
+        for (first, second, sum) in [(3, 4, 7), (3, 0, 0), (0, 4, 0)] {
+            let mut all = run(first);
+            all.join(run(second));
+            assert_eq!((all.health.undelayed_samples, all.health.samples), (sum, 18));
+        }
+    }
 
     #[test]
     fn counts_add_up_and_shares_are_means_over_time() {
