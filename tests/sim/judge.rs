@@ -25,6 +25,8 @@ pub struct Effort {
     pub cool_off: Ns,
     /// Levels, thousandths.
     pub levels: Vec<u32>,
+    /// Part of an experiment that goes before what counts, where delays have changed.
+    pub settle: Ns,
     /// Seed of everything.
     pub seed: u64,
 }
@@ -37,6 +39,7 @@ impl Default for Effort {
             repeat: 30,
             cool_off: 10 * MS,
             levels: vec![250, 500, 750, 1000],
+            settle: 60 * MS,
             seed: 1,
         }
     }
@@ -133,24 +136,33 @@ pub fn predict(
     }
     let mut baseline = Sum::default();
     let mut sums = vec![Sum::default(); effort.levels.len()];
-    for speedup in plan {
-        let (begun, before) = (world.now(), world.visits());
-        world.begin(speedup);
-        world.run_until(begun + effort.experiment);
+    let stands = |world: &World| {
         let delay = world.required();
         let standing = Standing::of(world.standing().into_iter(), delay);
-        let owed = standing.unpaid.0 as f64;
-        let absorbed = standing.absorbed.map_or(delay, |absorbed| absorbed.0);
+        (standing.absorbed.map_or(delay, |absorbed| absorbed.0), standing.unpaid.0)
+    };
+    let mut last = 0;
+    for speedup in plan {
+        world.begin(speedup);
+        if speedup > 0 || last > 0 {
+            world.run_until(world.now() + effort.settle);
+        }
+        last = speedup;
+        let (begun, before) = (world.now(), world.visits());
+        let (absorbed_before, _) = stands(&world);
+        world.run_until(begun + effort.experiment);
+        let delay = world.required();
+        let (absorbed, owed) = stands(&world);
         world.end();
         let visits = (world.visits() - before) as f64;
-        let effective = (world.now() - begun) as f64 - absorbed as f64;
+        let effective = (world.now() - begun) as f64 - absorbed.saturating_sub(absorbed_before) as f64;
         let sum = match effort.levels.iter().position(|&level| level == speedup) {
             Some(level) => &mut sums[level],
             None => &mut baseline,
         };
         sum.each.push((effective, visits));
         sum.delay += delay as f64;
-        sum.owed += owed;
+        sum.owed += owed as f64;
         let rest = effort.cool_off + rng.random_range(0..=effort.cool_off);
         world.run_until(world.now() + rest);
     }

@@ -31,6 +31,7 @@ usage: simulate [SHAPE...] [OPTION...]
   --no-preempt        woken threads wait for the end of a slice
   --slice US          (3000)
   --length MS         of an experiment (300)
+  --settle MS         before it, for the program to settle (60)
   --repeat N          experiments at each level (30)
   --truth S           simulated seconds behind the truth (20)
   --seed N            (1)
@@ -93,6 +94,7 @@ fn parse(arguments: &[String]) -> Result<Options, String> {
             "--wake-latency" => machine.wake_latency = number()? * US,
             "--no-preempt" => machine.preempt = false,
             "--slice" => machine.slice = number()?.max(1) * US,
+            "--settle" => effort.settle = number()? * 1000 * US,
             "--length" => effort.experiment = number()?.max(1) * 1000 * US,
             "--repeat" => effort.repeat = number()?.max(2) as usize,
             "--truth" => effort.truth = number()?.max(1) * S,

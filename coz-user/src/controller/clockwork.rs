@@ -8,7 +8,7 @@ use coz_common::{
 
 use super::{attribution::Attribution, points::Points};
 use crate::{
-    experiment::data::{Experiment, SetTotals, Snapshot},
+    experiment::data::{SetTotals, Snapshot},
     kernel::{control::now, load::Kernel},
 };
 
@@ -17,6 +17,8 @@ use crate::{
 pub struct Counts {
     seen: Vec<u64>,
     at_begin: Vec<u64>,
+    begun: Nanos,
+    samples_at_begin: u64,
     delayed: Vec<u64>,
     delayed_wall: Nanos,
     delayed_samples: u64,
@@ -46,22 +48,32 @@ impl Counts {
     }
 
     /// An experiment with delays begins.
-    pub fn delayed_begin(&mut self, kernel: &Kernel, attribution: &Attribution) {
+    ///
+    /// # Errors
+    /// Where a map cannot be read.
+    pub fn delayed_begin(&mut self, kernel: &Kernel, attribution: &Attribution) -> Result<()> {
         let lines = attribution.lines().len();
         self.at_begin.clear();
         self.at_begin.extend((0..=lines).map(|index| kernel.line_count(LineId(index as u32)).weight_ns));
+        self.samples_at_begin = kernel.stats()?.get(Stat::Samples);
+        self.begun = now();
+        Ok(())
     }
 
-    /// It has ended.
-    pub fn delayed_end(&mut self, kernel: &Kernel, attribution: &Attribution, ended: &Experiment) {
+    /// It has ended. The time in which the program settled was delayed too.
+    ///
+    /// # Errors
+    /// Where a map cannot be read.
+    pub fn delayed_end(&mut self, kernel: &Kernel, attribution: &Attribution) -> Result<()> {
         let lines = attribution.lines().len();
         self.delayed.resize(lines + 1, 0);
         for index in 0..=lines {
             let before = self.at_begin.get(index).copied().unwrap_or(0);
             self.delayed[index] += kernel.line_count(LineId(index as u32)).weight_ns - before;
         }
-        self.delayed_wall.0 += ended.wall().0;
-        self.delayed_samples += ended.set.samples;
+        self.delayed_wall.0 += now().since(self.begun).0;
+        self.delayed_samples += kernel.stats()?.get(Stat::Samples).saturating_sub(self.samples_at_begin);
+        Ok(())
     }
 
     /// CPU time of a line within undelayed time, of this total.

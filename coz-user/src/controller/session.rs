@@ -395,7 +395,7 @@ impl Session {
                 self.epoch = begin.epoch;
                 self.delaying = !begin.speedup.is_baseline();
                 if self.delaying {
-                    self.counts.delayed_begin(&self.ready.kernel, &self.ready.attribution);
+                    self.counts.delayed_begin(&self.ready.kernel, &self.ready.attribution)?;
                 }
                 self.ready.kernel.begin(&Trial {
                     epoch: begin.epoch,
@@ -422,10 +422,10 @@ impl Session {
             Action::Record(mut ended) => {
                 if self.delaying {
                     self.delaying = false;
-                    self.counts.delayed_end(&self.ready.kernel, &self.ready.attribution, &ended);
+                    self.counts.delayed_end(&self.ready.kernel, &self.ready.attribution)?;
                     self.debts.ended(&self.ready.kernel, ended.epoch);
                 }
-                self.delay.0 += ended.delay.0;
+                self.delay.0 += ended.delay_before.0 + ended.delay.0;
                 self.unpaid.0 += ended.unpaid.0;
                 self.progress.ended(&ended);
                 if self.subject.is_attached()

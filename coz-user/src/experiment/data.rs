@@ -110,11 +110,11 @@ impl Snapshot {
         }
     }
 
-    /// What each latency point has counted since `earlier`.
+    /// What each latency point has counted since `earlier`, of an experiment that was `age` old then, in effective time.
     #[must_use]
-    pub fn latencies_since(&self, earlier: &Self) -> Vec<LatencySeen> {
+    pub fn latencies_since(&self, earlier: &Self, age: Nanos) -> Vec<LatencySeen> {
         let before = |point| earlier.latencies.iter().find(|l| l.point == point);
-        self.latencies.iter().map(|totals| totals.since(before(totals.point))).collect()
+        self.latencies.iter().map(|totals| totals.since(before(totals.point), age)).collect()
     }
 }
 
@@ -166,8 +166,17 @@ pub const UNPAID_LIMIT: f64 = 0.10;
 /// the delay is too short by the same share.
 pub const LOST_SAMPLES_LIMIT: f64 = 0.05;
 
+/// What an experiment had counted when half of its time was over.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Half {
+    /// Effective time, nanoseconds.
+    pub effective: i64,
+    /// Visits of every point known by then.
+    pub points: Vec<PointVisits>,
+}
+
 /// One experiment, ended.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Experiment {
     /// Its number, from 1 on: the epoch of the virtual clocks. 0 for a run that was never experimented on.
     pub epoch: u32,
@@ -179,10 +188,12 @@ pub struct Experiment {
     pub speedup: Speedup,
     /// How long it was meant to last; 0 where it lasts as long as the run.
     pub planned: Nanos,
-    /// When it began (`CLOCK_MONOTONIC`).
+    /// When what counts began (`CLOCK_MONOTONIC`): its delays were there for some time before (see [`super::settling`]).
     pub begin: Nanos,
     /// When it ended.
     pub end: Nanos,
+    /// The delay that had been required by then, in its time to settle.
+    pub delay_before: Nanos,
     /// `G_end - G_begin`: the delay required of every thread.
     pub delay: Nanos,
     /// Mean delay that the threads that visited a point have absorbed; `delay` where all have absorbed all of it.
@@ -197,6 +208,8 @@ pub struct Experiment {
     pub selected: LineCount,
     /// What was counted over all threads within it.
     pub set: SetTotals,
+    /// How it stood halfway, where it was looked at then.
+    pub half: Option<Half>,
     /// `None`: it counts. Else the first reason why it must not.
     pub invalid: Option<Why>,
 }
@@ -232,6 +245,20 @@ impl Experiment {
         share(self.set.lost_samples as f64, self.set.samples as f64)
     }
 
+    /// How much faster its first half was than its second, by the point that was visited most: the logarithm of the ratio of
+    /// visits in effective time. `None` where too little was counted, or hardly any effective time is left.
+    #[must_use]
+    pub fn drift(&self) -> Option<f64> {
+        let half = self.half.as_ref()?;
+        let point = self.points.iter().max_by_key(|p| p.visits)?;
+        let first = half.points.iter().find(|p| p.point == point.point).map_or(0, |p| p.visits);
+        let second = point.visits.saturating_sub(first);
+        let (early, late) = (half.effective as f64, (self.effective() - half.effective) as f64);
+        let least = self.wall().0 as f64 / 20.0;
+        let enough = first.min(second) >= 5 && early.min(late) >= least;
+        enough.then(|| (first as f64 / early / (second as f64 / late)).ln())
+    }
+
     /// The largest number of visits that any point had.
     #[must_use]
     pub fn most_visits(&self) -> u64 {
@@ -265,21 +292,15 @@ mod tests {
 
     fn sound() -> Experiment {
         Experiment {
-            epoch: 1,
-            round: 1,
             line: LineId(1),
             speedup: Speedup::FULL,
-            planned: Nanos(300),
             begin: Nanos(1000),
             end: Nanos(1300),
             delay: Nanos(100),
             absorbed: Nanos(100),
-            unpaid: Nanos(0),
             points: vec![PointVisits { point: PointId(0), visits: 9 }],
-            latencies: Vec::new(),
-            selected: LineCount::default(),
             set: SetTotals { samples: 100, ..SetTotals::default() },
-            invalid: None,
+            ..Experiment::default()
         }
     }
 
@@ -315,6 +336,20 @@ mod tests {
     #[test]
     fn no_samples_at_all_are_no_lost_ones() {
         assert_eq!(Experiment { set: SetTotals::default(), ..sound() }.defect(), None);
+    }
+
+    #[test]
+    fn halves_are_compared_in_effective_time() {
+        let half = |effective, visits| {
+            Some(Half { effective, points: vec![PointVisits { point: PointId(0), visits }] })
+        };
+        let points = vec![PointVisits { point: PointId(0), visits: 30 }];
+        let e = Experiment { points, half: half(50, 10), ..sound() };
+        let drift = e.drift().unwrap();
+        assert!((drift - (10.0_f64 / 50.0 / (20.0 / 150.0)).ln()).abs() < 1e-12, "{drift}");
+        assert_eq!(Experiment { half: half(50, 26), ..e.clone() }.drift(), None, "4 visits are too few");
+        assert_eq!(Experiment { half: half(10, 10), ..e.clone() }.drift(), None, "no effective time");
+        assert_eq!(Experiment { half: None, ..e }.drift(), None);
     }
 
     #[test]

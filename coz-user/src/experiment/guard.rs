@@ -130,10 +130,7 @@ fn median(values: &[f64]) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use coz_common::{
-        abi::LineCount,
-        units::{LineId, Speedup},
-    };
+    use coz_common::units::{LineId, Speedup};
 
     use super::*;
     use crate::experiment::data::SetTotals;
@@ -145,20 +142,13 @@ mod tests {
         let seconds = |n: u64| Nanos(n * 1_000_000_000);
         Experiment {
             epoch: 1,
-            round: 1,
             line: LineId(1),
             speedup,
-            planned: seconds(1),
             begin: seconds(second - 1),
             end: seconds(second),
-            delay: Nanos(0),
-            absorbed: Nanos(0),
-            unpaid: Nanos(0),
             points: vec![PointVisits { point: POINT, visits }],
-            latencies: Vec::new(),
-            selected: LineCount::default(),
             set: SetTotals { runqueue: seconds(waiting), ..SetTotals::default() },
-            invalid: None,
+            ..Experiment::default()
         }
     }
 

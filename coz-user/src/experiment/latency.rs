@@ -2,6 +2,8 @@
 
 use coz_common::latency::LatencyCounts;
 
+use coz_common::units::Nanos;
+
 use super::data::PointId;
 
 /// What a latency point has counted so far.
@@ -60,18 +62,23 @@ impl LatencyTotals {
         }
     }
 
-    /// What has been counted since `earlier`; everything where there was nothing.
+    /// What has been counted since `earlier`; everything where there was nothing. The sums' times run from when the experiment
+    /// was begun, `age` before `earlier`; what is seen counts from `earlier` on.
     #[must_use]
-    pub fn since(&self, earlier: Option<&Self>) -> LatencySeen {
+    pub fn since(&self, earlier: Option<&Self>, age: Nanos) -> LatencySeen {
         let before = |of: fn(&Self) -> u64| earlier.map_or(0, of);
         let less = |now: u64, of: fn(&Self) -> u64| now.wrapping_sub(before(of));
+        let arrivals = less(self.arrivals, |e| e.arrivals);
+        let departures = less(self.departures, |e| e.departures);
         let level = match (self.sums, earlier.map(|e| e.sums)) {
             (Sums::Times { arrived_at, departed_at }, was) => {
                 let (a, d) = match was {
                     Some(Sums::Times { arrived_at, departed_at }) => (arrived_at, departed_at),
                     _ => (0, 0),
                 };
-                let area = departed_at.wrapping_sub(d).wrapping_sub(arrived_at.wrapping_sub(a));
+                let before = arrivals.wrapping_sub(departures).wrapping_mul(age.0);
+                let area =
+                    departed_at.wrapping_sub(d).wrapping_sub(arrived_at.wrapping_sub(a)).wrapping_add(before);
                 Level::Area(area.cast_signed())
             }
             (Sums::Looks { area, time }, was) => {
@@ -87,8 +94,6 @@ impl LatencyTotals {
             let fresh = now.saturating_sub(old.get(index).copied().unwrap_or(0));
             (fresh > 0).then_some((index as u32, fresh))
         });
-        let arrivals = less(self.arrivals, |e| e.arrivals);
-        let departures = less(self.departures, |e| e.departures);
         LatencySeen {
             point: self.point,
             // Not what is under way now: between an experiment's end and this look, one may have begun or ended that the sums
@@ -194,17 +199,29 @@ mod tests {
         // Over 100 ns: one is there from before until 10, one from 20 to 50, one from 60 on.
         let before = totals(1_000, 2_000, [1, 5, 4]);
         let after = totals(1_000 + 20 + 60, 2_000 + 10 + 50, [1, 7, 6]);
-        let seen = after.since(Some(&before));
+        let seen = after.since(Some(&before), Nanos(0));
         assert_eq!((seen.arrivals, seen.departures), (2, 2));
         assert_eq!(seen.mean_under_way(100.0), Some((10.0 + 30.0 + 40.0) / 100.0));
         assert_eq!(seen.mean_ns(100.0), Some(40.0));
     }
 
     #[test]
+    fn what_was_counted_while_the_program_settled_is_taken_off() {
+        // The same 100 ns, at the end of an experiment that was begun 1,000 ns before: all times are later by as much.
+        let before = totals(300, 200, [1, 5, 4]);
+        let after = totals(300 + 1_020 + 1_060, 200 + 1_010 + 1_050, [1, 7, 6]);
+        let seen = after.since(Some(&before), Nanos(1_000));
+        assert_eq!(seen.mean_under_way(100.0), Some((10.0 + 30.0 + 40.0) / 100.0));
+        // And where more arrive than leave: one is there all along, another from 60 on.
+        let after = totals(300 + 1_060, 200, [2, 6, 4]);
+        assert_eq!(after.since(Some(&before), Nanos(1_000)).mean_under_way(100.0), Some(1.4));
+    }
+
+    #[test]
     fn what_ends_after_the_experiment_was_under_way_at_its_end() {
         // Over 100 ns: one that was there before ends at 1, the next one begins there and ends when the experiment is over.
         let before = totals(0, 0, [1, 0, 0]);
-        let seen = totals(1, 1, [0, 1, 1]).since(Some(&before));
+        let seen = totals(1, 1, [0, 1, 1]).since(Some(&before), Nanos(0));
         assert_eq!((seen.under_way, seen.mean_under_way(100.0)), (1, Some(1.0)));
     }
 
@@ -212,7 +229,7 @@ mod tests {
     fn sums_may_wrap() {
         let before = totals(u64::MAX - 5, 10, [0, 0, 0]);
         let after = totals(14, 60, [0, 1, 1]);
-        assert_eq!(after.since(Some(&before)).level, Level::Area(50 - 20));
+        assert_eq!(after.since(Some(&before), Nanos(0)).level, Level::Area(50 - 20));
     }
 
     #[test]
@@ -222,7 +239,7 @@ mod tests {
         after.buckets = vec![0, 0, 3];
         let mut before = totals(0, 0, [0, 0, 0]);
         before.buckets = vec![0, 0, 1];
-        let seen = after.since(Some(&before));
+        let seen = after.since(Some(&before), Nanos(0));
         assert_eq!(seen.mean_ns(100.0), Some(30.0));
         assert_eq!(seen.histogram, [(2, 2)]);
         let few = LatencySeen { measured: 1, ..seen };
@@ -235,10 +252,10 @@ mod tests {
             sums: Sums::Looks { area, time },
             ..totals(0, 0, counts)
         };
-        let seen = looks(900, 300, [2, 9, 8]).since(Some(&looks(300, 100, [2, 4, 4])));
+        let seen = looks(900, 300, [2, 9, 8]).since(Some(&looks(300, 100, [2, 4, 4])), Nanos(0));
         assert_eq!(seen.mean_under_way(50.0), Some(3.0));
         assert_eq!(seen.mean_ns(80.0), Some(3.0 * 80.0 / 4.0));
-        let none = looks(0, 0, [0, 0, 0]).since(None);
+        let none = looks(0, 0, [0, 0, 0]).since(None, Nanos(0));
         assert_eq!((none.mean_under_way(50.0), none.mean_ns(50.0)), (None, None));
     }
 }

@@ -1,9 +1,10 @@
 //! The experiment's state machine: events and the time go in, actions come out. It does nothing itself.
 //!
 //! ```text
-//!            choose            snapshot             end of time           snapshot
-//!  Waiting ---------> Opening ----------> Running -------------> Closing ----------> Waiting
-//!     ^  cool-off        Begin              (renew the lease)      End                 Record
+//!            choose             settled            snapshot             end of time           snapshot
+//!  Waiting ---------> Settling ---------> Opening ----------> Running -------------> Closing ----------> Waiting
+//!     ^  cool-off        Begin                                  (renew the lease,      End                 Record
+//!                                                                look at it halfway)
 //! ```
 //!
 //! The target's end, Ctrl-C and the end of `--duration` cut this short from wherever it stands: a running
@@ -18,10 +19,11 @@ use std::mem;
 use coz_common::units::{LineId, Nanos, Speedup};
 
 use super::budget::Budget;
-use super::data::{Experiment, PointId, PointVisits, Snapshot, Why};
+use super::data::{Experiment, Half, PointId, PointVisits, Snapshot, Why};
 use super::plan::{Choice, Plan};
 use super::protocol::after;
 pub use super::protocol::{Action, Begin, Conductor, Event, LEASE, MachineConfig, POLL, RENEW};
+use super::settling::Settling;
 
 /// An experiment under way.
 #[derive(Clone, Copy, Debug)]
@@ -29,18 +31,31 @@ struct Current {
     choice: Choice,
     epoch: u32,
     planned: Nanos,
+    /// When its delays began.
+    begun: Nanos,
+    /// Whether there were other delays before it, or none where it has some.
+    changed: bool,
+}
+
+impl Current {
+    /// How much of its effective time had passed by a snapshot.
+    fn age(&self, at: &Snapshot) -> Nanos {
+        at.at.since(self.begun).since(at.absorbed)
+    }
 }
 
 #[derive(Debug)]
 enum State {
     /// Between experiments.
     Waiting { not_before: Nanos },
-    /// Begun; the snapshot of its start is on its way. `ended`: and it was ended already, before its time or not.
+    /// Begun; until then the program settles.
+    Settling { current: Current, until: Nanos },
+    /// The snapshot of its start is on its way. `ended`: and it was ended already, before its time or not.
     Opening { current: Current, ended: Option<Cut> },
     /// Running until `until`.
-    Running { current: Current, first: Snapshot, until: Nanos },
+    Running { current: Current, first: Snapshot, half: Option<Half>, until: Nanos },
     /// Ended; the snapshot of its end is on its way.
-    Closing { current: Current, first: Snapshot, cut: Cut },
+    Closing { current: Current, first: Snapshot, half: Option<Half>, cut: Cut },
     /// The snapshot of a run without experiments is on its way.
     Summing,
     /// No more experiments; the run goes on.
@@ -71,6 +86,10 @@ pub struct Machine {
     start: Nanos,
     /// Present length of an experiment.
     length: Nanos,
+    /// How much goes before it.
+    settling: Settling,
+    /// The last experiment's speedup; none at all is a baseline.
+    before: Speedup,
     epoch: u32,
     table_ready: bool,
     points_known: bool,
@@ -84,8 +103,11 @@ impl Machine {
     /// A machine that waits for lines and points; `start` is when the target was released.
     #[must_use]
     pub fn new(config: MachineConfig, plan: Plan, start: Nanos) -> Self {
+        let length = config.length.min(config.max_length);
         Self {
-            length: config.length.min(config.max_length),
+            length,
+            settling: Settling::new(length),
+            before: Speedup::BASELINE,
             budget: Budget::new(config.max_overhead, start),
             held_back: Nanos(0),
             config,
@@ -129,27 +151,46 @@ impl Machine {
         };
         self.epoch += 1;
         let planned = self.length;
-        self.state = State::Opening { current: Current { choice, epoch: self.epoch, planned }, ended: None };
-        vec![
-            Action::Begin(Begin {
-                line: choice.line,
-                speedup: choice.speedup,
-                epoch: self.epoch,
-                length: planned,
-                deadline: after(now, LEASE),
-            }),
-            Action::TakeSnapshot { line: choice.line },
-        ]
+        let changed = !(choice.speedup.is_baseline() && self.before.is_baseline());
+        self.before = choice.speedup;
+        let current = Current { choice, epoch: self.epoch, planned, begun: now, changed };
+        let begin = Action::Begin(Begin {
+            line: choice.line,
+            speedup: choice.speedup,
+            epoch: self.epoch,
+            length: planned,
+            deadline: after(now, LEASE),
+        });
+        let next = if changed {
+            let until = after(now, self.settling.time());
+            self.state = State::Settling { current, until };
+            Action::SetTimer(until)
+        } else {
+            self.open(current, None)
+        };
+        vec![begin, next]
+    }
+
+    /// From here on it counts, or does not if it is `ended` already.
+    fn open(&mut self, current: Current, ended: Option<Cut>) -> Action {
+        self.state = State::Opening { current, ended };
+        Action::TakeSnapshot { line: current.choice.line }
     }
 
     fn on_tick(&mut self, now: Nanos) -> Vec<Action> {
         match self.state {
             State::Waiting { .. } => self.try_begin(now),
+            State::Settling { until, .. } if now < until => vec![Action::SetTimer(until)],
+            State::Settling { current, .. } => vec![self.open(current, None)],
             State::Running { until, .. } if now >= until => self.close(None),
-            State::Running { until, .. } => vec![
-                Action::Extend { deadline: after(now, LEASE) },
-                Action::SetTimer(after(now, RENEW).min(until)),
-            ],
+            State::Running { current, ref first, ref half, until } => {
+                let halfway = halfway(first.at, until);
+                let look = half.is_none() && now >= halfway;
+                let next = if half.is_none() && !look { halfway } else { until };
+                let look = look.then_some(Action::TakeSnapshot { line: current.choice.line });
+                let renew = Action::Extend { deadline: after(now, LEASE) };
+                look.into_iter().chain([renew, Action::SetTimer(after(now, RENEW).min(next))]).collect()
+            }
             _ => Vec::new(),
         }
     }
@@ -166,6 +207,10 @@ impl Machine {
                 *ended = Some(cut);
                 vec![Action::End]
             }
+            State::Settling { current, .. } => {
+                let current = *current;
+                vec![Action::End, self.open(current, Some(cut))]
+            }
             State::Running { .. } => self.close(cut),
             State::Opening { .. } | State::Closing { .. } | State::Summing | State::Finished => Vec::new(),
         }
@@ -174,8 +219,8 @@ impl Machine {
     /// Ends the running experiment.
     fn close(&mut self, cut: Cut) -> Vec<Action> {
         match mem::replace(&mut self.state, State::Finished) {
-            State::Running { current, first, .. } => {
-                self.state = State::Closing { current, first, cut };
+            State::Running { current, first, half, .. } => {
+                self.state = State::Closing { current, first, half, cut };
                 vec![Action::End, Action::TakeSnapshot { line: current.choice.line }]
             }
             other => {
@@ -190,13 +235,22 @@ impl Machine {
         match mem::replace(&mut self.state, State::Finished) {
             State::Opening { current, ended: None } => {
                 let until = after(snapshot.at, current.planned);
-                self.state = State::Running { current, first: snapshot, until };
-                vec![Action::SetTimer(after(now, RENEW).min(until).max(after(now, Nanos(1))))]
+                let next = after(now, RENEW).min(halfway(snapshot.at, until)).max(after(now, Nanos(1)));
+                self.state = State::Running { current, first: snapshot, half: None, until };
+                vec![Action::SetTimer(next)]
             }
             State::Opening { current, ended: Some(cut) } => {
-                self.record(current, &snapshot, &snapshot, cut, now)
+                self.record(current, window(current, &snapshot, &snapshot, None), cut, now)
             }
-            State::Closing { current, first, cut } => self.record(current, &first, &snapshot, cut, now),
+            State::Running { current, first, half: None, until } => {
+                let half = window(current, &first, &snapshot, None);
+                let half = Some(Half { effective: half.effective(), points: half.points });
+                self.state = State::Running { current, first, half, until };
+                Vec::new()
+            }
+            State::Closing { current, first, half, cut } => {
+                self.record(current, window(current, &first, &snapshot, half), cut, now)
+            }
             State::Summing => {
                 let cut = (self.stop != Some(Stop::Exited)).then_some(Why::Interrupted);
                 vec![Action::Record(Box::new(judged(whole_run(self.start, &snapshot), cut))), Action::Finish]
@@ -210,19 +264,16 @@ impl Machine {
     }
 
     /// Writes down the experiment that has ended, and goes on.
-    fn record(
-        &mut self,
-        current: Current,
-        first: &Snapshot,
-        last: &Snapshot,
-        cut: Cut,
-        now: Nanos,
-    ) -> Vec<Action> {
-        let experiment = judged(window(current, first, last), cut);
+    fn record(&mut self, current: Current, measured: Experiment, cut: Cut, now: Nanos) -> Vec<Action> {
+        let experiment = judged(measured, cut);
         self.plan.ended(experiment.selected.samples);
-        self.budget.spend(experiment.delay, now);
+        self.budget.spend(Nanos(experiment.delay_before.0.saturating_add(experiment.delay.0)), now);
         if cut.is_none() && experiment.most_visits() < self.config.min_visits {
             self.length = Nanos(self.length.0.saturating_mul(2)).min(self.config.max_length);
+            self.settling.lengthen(self.length);
+        }
+        if current.changed && experiment.invalid.is_none() {
+            self.settling.ended(&experiment);
         }
         let mut actions = vec![Action::Record(Box::new(experiment))];
         actions.extend(self.conclude(now));
@@ -292,8 +343,13 @@ impl Conductor for Machine {
     }
 }
 
+/// When half of the time is over.
+fn halfway(begin: Nanos, until: Nanos) -> Nanos {
+    Nanos(begin.0 + until.since(begin).0 / 2)
+}
+
 /// The experiment between two snapshots.
-fn window(current: Current, first: &Snapshot, last: &Snapshot) -> Experiment {
+fn window(current: Current, first: &Snapshot, last: &Snapshot, half: Option<Half>) -> Experiment {
     Experiment {
         epoch: current.epoch,
         round: current.choice.round,
@@ -302,13 +358,15 @@ fn window(current: Current, first: &Snapshot, last: &Snapshot) -> Experiment {
         planned: current.planned,
         begin: first.at,
         end: last.at,
+        delay_before: first.required,
         delay: last.required.since(first.required),
-        absorbed: last.absorbed.since(first.required),
+        absorbed: last.absorbed.since(first.absorbed),
         unpaid: last.unpaid,
         points: last.visits_since(first),
-        latencies: last.latencies_since(first),
+        latencies: last.latencies_since(first, current.age(first)),
         selected: last.selected_since(first),
         set: last.set.since(&first.set),
+        half,
         invalid: None,
     }
 }
@@ -324,13 +382,15 @@ fn whole_run(start: Nanos, last: &Snapshot) -> Experiment {
         planned: Nanos(0),
         begin: start,
         end: last.at,
+        delay_before: Nanos(0),
         delay: Nanos(0),
         absorbed: Nanos(0),
         unpaid: last.unpaid,
         points: visits.collect(),
-        latencies: last.latencies_since(&Snapshot::default()),
+        latencies: last.latencies_since(&Snapshot::default(), Nanos(0)),
         selected: last.selected,
         set: last.set,
+        half: None,
         invalid: None,
     }
 }

@@ -174,6 +174,9 @@ pub struct Experiment {
     /// Samples of all threads of the profiled set.
     #[serde(default)]
     pub samples: u64,
+    /// Logarithm of the ratio of its first half's visits, in effective time, to its second's: 0 where the program had settled.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub drift: Option<f64>,
     /// The function around the line; only in the first experiment on it, for those who look while the run goes on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub function: Option<String>,

@@ -238,6 +238,7 @@ fn whole_run(run: &Run, last: &Snapshot, cut: Option<Why>) -> Experiment {
         planned: Nanos(0),
         begin: run.began,
         end: last.at,
+        delay_before: Nanos(0),
         delay: delayed(last.required),
         absorbed: delayed(last.absorbed),
         unpaid: delayed(last.unpaid),
@@ -245,6 +246,7 @@ fn whole_run(run: &Run, last: &Snapshot, cut: Option<Why>) -> Experiment {
         latencies: Vec::new(),
         selected: last.selected_since(&run.first),
         set: last.set.since(&run.first.set),
+        half: None,
         invalid: None,
     };
     experiment.invalid = cut.or_else(|| experiment.defect());

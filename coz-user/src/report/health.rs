@@ -4,7 +4,10 @@ mod words;
 
 use crate::{
     estimate::Estimate,
-    experiment::record::{Granularity, Health, Profile, Runtime},
+    experiment::{
+        record::{Granularity, Health, Profile, Runtime},
+        settling::Drift,
+    },
 };
 use std::collections::BTreeSet;
 
@@ -37,6 +40,8 @@ pub enum Warning {
     Discarded(f64, String),
     /// Share of the experiments that were left out as mishaps.
     Outliers(f64),
+    /// By which part experiments' first halves were faster than their second, and whether these were without delays.
+    Unsettled(f64, bool),
     /// Sampling took this share of the time.
     Sampling(f64),
     /// A point's name, its visits a second, and which part of a CPU its probes took.
@@ -165,6 +170,16 @@ fn unpaid_threads(health: &Health) -> Option<Warning> {
     Some(Warning::UnpaidThreads(threads.into_iter().map(|(_, name)| name).collect(), most))
 }
 
+/// Whether experiments, those without delays or those with, were counted before the program had got used to them.
+fn unsettled(profile: &Profile, undelayed: bool) -> Option<Warning> {
+    let mut drift = Drift::default();
+    let kind = profile.experiments.iter().map(|e| &e.experiment);
+    kind.filter(|e| e.valid && (e.permille() == 0) == undelayed)
+        .filter_map(|e| e.drift.filter(|drift| drift.is_finite()))
+        .for_each(|each| drift.add(each));
+    drift.is_there().then(|| Warning::Unsettled(drift.mean().exp_m1(), undelayed))
+}
+
 /// All that is to be said, each once.
 #[must_use]
 pub fn warnings(profile: &Profile, estimate: &Estimate) -> Vec<Warning> {
@@ -200,6 +215,7 @@ pub fn warnings(profile: &Profile, estimate: &Estimate) -> Vec<Warning> {
     if trials >= MIN_EXPERIMENTS {
         warnings.extend(above(limits::OUTLIERS, outliers, trials).map(Warning::Outliers));
     }
+    warnings.extend([true, false].into_iter().filter_map(|undelayed| unsettled(profile, undelayed)));
     match estimate.lines.iter().filter(|l| l.phase_capped && l.hidden.is_none()).count() {
         0 => {}
         lines => warnings.push(Warning::PhaseCapped(lines)),

@@ -39,9 +39,21 @@ fn running(config: MachineConfig) -> Machine {
     m.on(Event::PointsKnown, ms(0));
     m.on(Event::TableReady, ms(0));
     let actions = m.on(Event::LinesSeen(vec![(LINE, 60)]), ms(1));
-    assert!(matches!(actions[..], [Action::Begin(_), Action::TakeSnapshot { line: LINE }]), "{actions:?}");
+    settled(&mut m, &actions);
     m.on(snapshot(ms(1), 0, Nanos(0)), ms(1));
     m
+}
+
+/// Lets the time go by in which the program settles, if there is any: the experiment that `begun` began is about to count.
+fn settled(m: &mut Machine, begun: &[Action]) {
+    match begun {
+        [Action::Begin(_), Action::SetTimer(at)] => {
+            assert_eq!(m.on(Event::Tick, *at), [Action::TakeSnapshot { line: LINE }]);
+        }
+        other => {
+            assert!(matches!(other, [Action::Begin(_), Action::TakeSnapshot { line: LINE }]), "{other:?}")
+        }
+    }
 }
 
 fn recorded(actions: &[Action]) -> &Experiment {
@@ -92,9 +104,84 @@ fn the_deadline_is_short_and_renewed() {
         [Action::Extend { deadline: ms(2_500) }, Action::SetTimer(ms(1_000))]
     );
     assert_eq!(
+        m.on(Event::Tick, ms(2_500)),
+        [
+            Action::TakeSnapshot { line: LINE },
+            Action::Extend { deadline: ms(4_500) },
+            Action::SetTimer(ms(3_000))
+        ],
+        "half of the time is over"
+    );
+    m.on(snapshot(ms(2_500), 0, Nanos(0)), ms(2_500));
+    assert_eq!(
         m.on(Event::Tick, ms(4_800)),
         [Action::Extend { deadline: ms(6_800) }, Action::SetTimer(ms(5_000))]
     );
+}
+
+#[test]
+fn what_counts_begins_when_the_program_has_settled() {
+    let levels = [Speedup::FULL];
+    let mut m = Machine::new(MachineConfig::default(), Plan::new(1, Lines::Sampled, &levels), ms(0));
+    m.on(Event::PointsKnown, ms(0));
+    m.on(Event::TableReady, ms(0));
+    let mut actions = m.on(Event::LinesSeen(vec![(LINE, 60)]), ms(0));
+    let (mut now, mut before, mut seen) = (ms(0), Speedup::BASELINE, [0; 4]);
+    for _ in 0..40 {
+        let [Action::Begin(begin), next] = &actions[..] else { panic!("{actions:?}") };
+        let speedup = begin.speedup;
+        let change = !(speedup.is_baseline() && before.is_baseline());
+        seen[usize::from(speedup.is_baseline()) + 2 * usize::from(before.is_baseline())] += 1;
+        before = speedup;
+        if change {
+            assert_eq!(next, &Action::SetTimer(after(now, ms(60))), "{speedup:?} after another");
+            assert_eq!(m.on(Event::Tick, after(now, ms(30))), [next.clone()], "an early tick begins nothing");
+            now = after(now, ms(60));
+            assert_eq!(m.on(Event::Tick, now), [Action::TakeSnapshot { line: LINE }]);
+        } else {
+            assert_eq!(next, &Action::TakeSnapshot { line: LINE }, "nothing has changed");
+        }
+        // 20 ms of delay to settle, then 50 to each half; 40 and 60 visits.
+        let delay = |n| if speedup.is_baseline() { Nanos(0) } else { ms(n) };
+        assert_eq!(m.on(snapshot(now, 7, delay(20)), now), [Action::SetTimer(after(now, ms(150)))]);
+        let half = after(now, ms(150));
+        assert!(m.on(Event::Tick, half).contains(&Action::TakeSnapshot { line: LINE }));
+        assert_eq!(m.on(snapshot(half, 47, delay(70)), half), []);
+        let end = after(now, ms(300));
+        m.on(Event::Tick, end);
+        let ended = m.on(snapshot(end, 107, delay(120)), end);
+        let e = recorded(&ended);
+        assert_eq!((e.begin, e.wall(), e.delay_before, e.delay), (now, ms(300), delay(20), delay(100)));
+        assert_eq!(e.effective(), 300_000_000 - delay(100).0 as i64);
+        let half = e.half.as_ref().expect("it was looked at halfway");
+        assert_eq!((half.effective, &half.points), (150_000_000 - delay(50).0 as i64, &points(40)));
+        assert!((e.drift().unwrap() - (40.0_f64 / 60.0).ln()).abs() < 1e-9);
+        let Some(Action::SetTimer(at)) = ended.last() else { panic!("{ended:?}") };
+        now = *at;
+        actions = m.on(Event::Tick, now);
+        if seen.iter().all(|&n| n > 0) {
+            return;
+        }
+    }
+    panic!("not all orders: {seen:?}");
+}
+
+#[test]
+fn an_end_while_the_program_settles_is_an_experiment_that_does_not_count() {
+    let levels = [Speedup::FULL];
+    for seed in 0.. {
+        let mut m = Machine::new(MachineConfig::default(), Plan::new(seed, Lines::Sampled, &levels), ms(0));
+        m.on(Event::PointsKnown, ms(0));
+        m.on(Event::TableReady, ms(0));
+        let begun = m.on(Event::LinesSeen(vec![(LINE, 60)]), ms(0));
+        if matches!(begun[..], [_, Action::SetTimer(_)]) {
+            assert_eq!(m.on(Event::TargetExited, ms(20)), [Action::End, Action::TakeSnapshot { line: LINE }]);
+            let actions = m.on(snapshot(ms(20), 7, ms(10)), ms(20));
+            assert_eq!(recorded(&actions).invalid, Some(Why::Truncated));
+            assert_eq!(actions.last(), Some(&Action::Finish));
+            return;
+        }
+    }
 }
 
 #[test]
@@ -112,7 +199,8 @@ fn too_few_visits_double_the_time_up_to_the_maximum() {
         lengths.push(m.length());
         let Some(Action::SetTimer(at)) = actions.last() else { panic!("{actions:?}") };
         now = *at;
-        m.on(Event::Tick, now);
+        let begun = m.on(Event::Tick, now);
+        settled(&mut m, &begun);
         m.on(snapshot(now, visits, Nanos(0)), now);
     }
     assert_eq!(lengths, [ms(300), ms(600), ms(1_000), ms(1_000), ms(1_000)], "and it never shrinks again");

@@ -166,6 +166,31 @@ fn experiments_that_do_not_count() {
 }
 
 #[test]
+fn experiments_that_were_counted_before_the_program_had_settled() {
+    let with = |speedup: f64, drifts: &[f64]| {
+        let each = drifts.iter().map(|&drift| Recorded {
+            experiment: Experiment { speedup, valid: true, drift: Some(drift), ..Experiment::default() },
+            ..Recorded::default()
+        });
+        Profile { experiments: each.collect(), ..run(|_| ()) }
+    };
+    let drifts = [0.06, 0.05, 0.04, 0.05, 0.06, 0.05, 0.04, 0.05];
+    let text = &said(&with(0.0, &drifts))[0];
+    assert!(text.starts_with("the program takes long to get used to the end of delays"), "{text}");
+    assert!(text.contains("the first half of an experiment was 5 % faster"), "{text}");
+    let text = &said(&with(0.5, &drifts.map(|drift| -drift)))[0];
+    assert!(text.contains("used to delays (") && text.contains("5 % slower"), "{text}");
+    assert_eq!(said(&with(0.5, &drifts[..7])), [""; 0], "seven say nothing");
+    assert_eq!(
+        said(&with(0.5, &drifts.map(|drift| drift - 0.045))),
+        [""; 0],
+        "half a percent does not matter"
+    );
+    let scattered = [0.3, -0.2, 0.4, -0.3, 0.2, -0.1, 0.3, -0.2];
+    assert_eq!(said(&with(0.5, &scattered)), [""; 0], "chance");
+}
+
+#[test]
 fn lines_too_thin_to_be_worth_it() {
     let with = |largest: u64| {
         let mut profile = run(|_| ());

@@ -55,6 +55,17 @@ impl fmt::Display for Warning {
                  lines that others spin for are not to be trusted. Let threads block instead, where that can be chosen",
                 percent(share)
             ),
+            Self::Unsettled(share, undelayed) => {
+                let delays = if *undelayed { "the end of delays" } else { "delays" };
+                let faster = if *share > 0.0 { "faster" } else { "slower" };
+                write!(
+                    f,
+                    "the program takes long to get used to {delays} (long queues do that): the first half of an experiment was {} \
+                     {faster} than the second, and effects may be off by half as much. coz-bpf waits longer as it learns that: a \
+                     longer run helps",
+                    percent(&share.abs())
+                )
+            }
             Self::Steal(share) => write!(
                 f,
                 "the hypervisor took {} of the CPUs' time: single experiments are off, and intervals wide{}. Run \

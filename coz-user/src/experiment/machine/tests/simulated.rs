@@ -159,7 +159,8 @@ fn per_visit<'a>(experiments: impl Iterator<Item = &'a Experiment>, point: usize
 fn the_effects_of_independent_threads_are_found() {
     let mut target = Target::new([1e6, 1.3e6]);
     let records = target.profile(&mut machine(MachineConfig::default()), 1_000e9);
-    assert!(records.len() > 3_000, "{}", records.len());
+    // 300 ms each, 10 to 20 between them, and 60 to settle but for a baseline after another.
+    assert!(records.len() > 2_600, "{}", records.len());
     for (line, share, thread) in LINES {
         let of_line: Vec<_> = records.iter().filter(|e| e.line == line && e.invalid.is_none()).collect();
         for point in 0..2 {
