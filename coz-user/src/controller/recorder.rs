@@ -130,6 +130,7 @@ impl<W: Write> Recorder<W> {
             begin: ended.begin.since(self.start).0,
             selected_weight: ended.selected.weight_ns,
             samples: ended.set.samples,
+            settle: ended.settle.0,
             drift: ended.drift(),
             function,
             points: None,

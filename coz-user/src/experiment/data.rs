@@ -192,6 +192,8 @@ pub struct Experiment {
     pub begin: Nanos,
     /// When it ended.
     pub end: Nanos,
+    /// How long that was; not so long where nothing had changed (a baseline after another).
+    pub settle: Nanos,
     /// The delay that had been required by then, in its time to settle.
     pub delay_before: Nanos,
     /// `G_end - G_begin`: the delay required of every thread.
@@ -245,10 +247,10 @@ impl Experiment {
         share(self.set.lost_samples as f64, self.set.samples as f64)
     }
 
-    /// How much faster its first half was than its second, by the point that was visited most: the logarithm of the ratio of
-    /// visits in effective time. `None` where too little was counted, or hardly any effective time is left.
+    /// How fast its halves were, by the point that was visited most: logarithms of visits by effective time. `None` where too little
+    /// was counted, or hardly any effective time is left.
     #[must_use]
-    pub fn drift(&self) -> Option<f64> {
+    pub fn halves(&self) -> Option<[f64; 2]> {
         let half = self.half.as_ref()?;
         let point = self.points.iter().max_by_key(|p| p.visits)?;
         let first = half.points.iter().find(|p| p.point == point.point).map_or(0, |p| p.visits);
@@ -256,7 +258,13 @@ impl Experiment {
         let (early, late) = (half.effective as f64, (self.effective() - half.effective) as f64);
         let least = self.wall().0 as f64 / 20.0;
         let enough = first.min(second) >= 5 && early.min(late) >= least;
-        enough.then(|| (first as f64 / early / (second as f64 / late)).ln())
+        enough.then(|| [first as f64 / early, second as f64 / late].map(f64::ln))
+    }
+
+    /// By how much its first half was faster than its second, of [`Experiment::halves`].
+    #[must_use]
+    pub fn drift(&self) -> Option<f64> {
+        self.halves().map(|[first, second]| first - second)
     }
 
     /// The largest number of visits that any point had.

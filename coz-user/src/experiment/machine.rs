@@ -33,8 +33,10 @@ struct Current {
     planned: Nanos,
     /// When its delays began.
     begun: Nanos,
-    /// Whether there were other delays before it, or none where it has some.
-    changed: bool,
+    /// How much of it does not count, if there were other delays before it, or none where it has some.
+    settle: Nanos,
+    /// The speedup of the experiment before it.
+    before: Speedup,
 }
 
 impl Current {
@@ -151,9 +153,10 @@ impl Machine {
         };
         self.epoch += 1;
         let planned = self.length;
-        let changed = !(choice.speedup.is_baseline() && self.before.is_baseline());
-        self.before = choice.speedup;
-        let current = Current { choice, epoch: self.epoch, planned, begun: now, changed };
+        let before = mem::replace(&mut self.before, choice.speedup);
+        let changed = !(choice.speedup.is_baseline() && before.is_baseline());
+        let settle = self.settling.time(choice.speedup);
+        let current = Current { choice, epoch: self.epoch, planned, begun: now, settle, before };
         let begin = Action::Begin(Begin {
             line: choice.line,
             speedup: choice.speedup,
@@ -162,7 +165,7 @@ impl Machine {
             deadline: after(now, LEASE),
         });
         let next = if changed {
-            let until = after(now, self.settling.time());
+            let until = after(now, settle);
             self.state = State::Settling { current, until };
             Action::SetTimer(until)
         } else {
@@ -272,8 +275,8 @@ impl Machine {
             self.length = Nanos(self.length.0.saturating_mul(2)).min(self.config.max_length);
             self.settling.lengthen(self.length);
         }
-        if current.changed && experiment.invalid.is_none() {
-            self.settling.ended(&experiment);
+        if experiment.invalid.is_none() {
+            self.settling.ended(&experiment, current.before);
         }
         let mut actions = vec![Action::Record(Box::new(experiment))];
         actions.extend(self.conclude(now));
@@ -358,6 +361,7 @@ fn window(current: Current, first: &Snapshot, last: &Snapshot, half: Option<Half
         planned: current.planned,
         begin: first.at,
         end: last.at,
+        settle: current.settle,
         delay_before: first.required,
         delay: last.required.since(first.required),
         absorbed: last.absorbed.since(first.absorbed),
@@ -382,6 +386,7 @@ fn whole_run(start: Nanos, last: &Snapshot) -> Experiment {
         planned: Nanos(0),
         begin: start,
         end: last.at,
+        settle: Nanos(0),
         delay_before: Nanos(0),
         delay: Nanos(0),
         absorbed: Nanos(0),

@@ -174,6 +174,10 @@ pub struct Experiment {
     /// Samples of all threads of the profiled set.
     #[serde(default)]
     pub samples: u64,
+    /// Time that the program got to settle before it, nanoseconds. It grows when it was too short: what was made with less
+    /// does not count then.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub settle: u64,
     /// Logarithm of the ratio of its first half's visits, in effective time, to its second's: 0 where the program had settled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drift: Option<f64>,
@@ -213,6 +217,8 @@ pub enum Why {
     Interrupted,
     /// The delays left no effective time.
     NoTime,
+    /// The program had not had the time to settle that it turned out to need.
+    Unsettled,
     /// The program started another program or lost its handler within it.
     Disturbed,
     /// A reason that this version does not know.
@@ -229,6 +235,7 @@ impl fmt::Display for Why {
             Self::NoVisits => "too few visits of any progress point",
             Self::Interrupted => "cut short by the end of the profile",
             Self::NoTime => "no effective time left",
+            Self::Unsettled => "counted before the program had settled",
             Self::Disturbed => "disturbed by the program itself",
             Self::Other => "unknown reason",
         })

@@ -238,6 +238,7 @@ fn whole_run(run: &Run, last: &Snapshot, cut: Option<Why>) -> Experiment {
         planned: Nanos(0),
         begin: run.began,
         end: last.at,
+        settle: Nanos(0),
         delay_before: Nanos(0),
         delay: delayed(last.required),
         absorbed: delayed(last.absorbed),

@@ -6,103 +6,185 @@
 //! So the first part of an experiment is not counted. How long that must be is looked at while the program
 //! runs: once it has settled, an experiment's two halves agree.
 
-use coz_common::units::Nanos;
+use coz_common::units::{Nanos, Speedup};
 
 use super::data::Experiment;
 
 /// At first a program gets this part of an experiment's length to settle: a fifth.
 const FIRST: u64 = 5;
+/// As often as long, where that was too short. In that time too little is learnt to go slowly.
+const STEP: u64 = 4;
 /// Never more than that: a deadline lies two seconds ahead ([`super::protocol::LEASE`]).
 const LONGEST: Nanos = Nanos(1_000_000_000);
 
-/// How long programs get to settle.
+/// How long programs get to settle: to get used to delays, and to their absence, which need not take as long. An unbounded queue
+/// that grows under delays by 4 items in the time of 10 is empty again after the time of 6.
 #[derive(Clone, Copy, Debug)]
 pub struct Settling {
+    delayed: Kind,
+    undelayed: Kind,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Kind {
     time: Nanos,
-    delayed: Drift,
-    undelayed: Drift,
+    drift: Drift,
+    history: History,
+}
+
+impl Kind {
+    const fn new(time: Nanos) -> Self {
+        Self { time, drift: Drift::NONE, history: History::NONE }
+    }
 }
 
 impl Settling {
     /// For experiments of this length.
     #[must_use]
     pub fn new(length: Nanos) -> Self {
-        let time = Nanos(length.0 / FIRST).min(LONGEST);
-        Self { time, delayed: Drift::default(), undelayed: Drift::default() }
+        let kind = Kind::new(Nanos(length.0 / FIRST).min(LONGEST));
+        Self { delayed: kind, undelayed: kind }
     }
 
-    /// The part of an experiment that is not counted.
+    /// The part of an experiment at this speedup that is not counted.
     #[must_use]
-    pub fn time(&self) -> Nanos {
-        self.time
+    pub fn time(&self, speedup: Speedup) -> Nanos {
+        if speedup.is_baseline() { self.undelayed.time } else { self.delayed.time }
     }
 
     /// Experiments last so long from now on.
     pub fn lengthen(&mut self, length: Nanos) {
-        if Self::new(length).time > self.time {
-            *self = Self::new(length);
+        let Self { delayed: fresh, .. } = Self::new(length);
+        for kind in [&mut self.delayed, &mut self.undelayed] {
+            if fresh.time > kind.time {
+                *kind = fresh;
+            }
         }
     }
 
-    /// An experiment has ended that had a change before it: from delays to none, or to others.
-    pub fn ended(&mut self, experiment: &Experiment) {
-        let Some(drift) = experiment.drift() else { return };
+    /// An experiment has ended, `after` one at that speedup.
+    pub fn ended(&mut self, experiment: &Experiment, after: Speedup) {
+        let Some([first, second]) = experiment.halves() else { return };
         let kind = if experiment.speedup.is_baseline() { &mut self.undelayed } else { &mut self.delayed };
-        kind.add(drift);
-        if kind.is_there() && self.time < LONGEST {
-            *self = Self { time: Nanos(self.time.0 * 2).min(LONGEST), ..Self::new(Nanos(0)) };
+        kind.drift.add(first - second);
+        if experiment.speedup.is_baseline() {
+            if after.is_baseline() { kind.history.late.add(second) } else { kind.history.early.add(first) }
+        }
+        if (kind.drift.is_there() || kind.history.matters()) && kind.time < LONGEST {
+            *kind = Kind::new(Nanos(kind.time.0 * STEP).min(LONGEST));
         }
     }
 }
 
-/// Mean of how much faster first halves were than second ones, as logarithms of ratios.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Drift {
+/// How fast the program was without delays: soon after some, and long after, as logarithms. A queue that takes longer to drain
+/// than an experiment makes the whole of it alike.
+#[derive(Clone, Copy, Debug)]
+struct History {
+    early: Mean,
+    late: Mean,
+}
+
+impl History {
+    const NONE: Self = Self { early: Mean::NONE, late: Mean::NONE };
+    const FEWEST: (u32, u32) = (4, 2);
+
+    /// Whether these differ by more than chance, and by so much that it matters (two samples, their variances pooled).
+    fn matters(&self) -> bool {
+        let Self { early, late } = self;
+        let [n, m] = [early.n, late.n].map(f64::from);
+        let error = ((early.squares + late.squares) / (n + m - 2.0) * (1.0 / n + 1.0 / m)).sqrt();
+        let enough = early.n >= Self::FEWEST.0 && late.n >= Self::FEWEST.1;
+        enough && (early.mean - late.mean).abs() > Drift::SMALL.max(Drift::SURE * error)
+    }
+}
+
+/// A running mean.
+#[derive(Clone, Copy, Debug)]
+struct Mean {
     n: u32,
     mean: f64,
-    /// Sum of the squared distances from the mean (Welford 1962).
+    /// Sum of the squared distances from it (Welford 1962).
     squares: f64,
 }
 
+impl Mean {
+    const NONE: Self = Self { n: 0, mean: 0.0, squares: 0.0 };
+
+    fn add(&mut self, value: f64) {
+        self.n += 1;
+        let away = value - self.mean;
+        self.mean += away / f64::from(self.n);
+        self.squares += away * (value - self.mean);
+    }
+
+    fn error(&self) -> f64 {
+        let n = f64::from(self.n);
+        (self.squares / (n - 1.0) / n).sqrt()
+    }
+}
+
+/// How much faster first halves were than second ones, as logarithms of ratios.
+#[derive(Clone, Copy, Debug)]
+pub struct Drift {
+    all: Mean,
+    /// How many were notably faster, and slower.
+    notable: [u32; 2],
+}
+
 impl Drift {
+    /// Nothing seen.
+    pub const NONE: Self = Self { all: Mean::NONE, notable: [0, 0] };
     /// Fewer say nothing.
-    const FEWEST: u32 = 8;
+    const FEWEST: u32 = 5;
     /// What does not matter: half of it is how wrong an effect gets.
     const SMALL: f64 = 0.02;
-    /// It is looked at after each experiment, of hundreds: four standard errors.
+    /// A single experiment's drift that is rarely chance.
+    const NOTABLE: f64 = 0.05;
+    /// It is looked at after each experiment, of hundreds: four standard errors. With the fewest, that is chance once in 60 times, and all
+    /// that it costs is time.
     const SURE: f64 = 4.0;
+    /// So many standard errors of a sign test (p = 0.01),
+    const ONE_SIDED: f64 = 2.6;
+    /// or so many of one sign before there was any of the other: early, being wrong costs little (p = 0.12, of what is notable).
+    const IN_A_ROW: u32 = 4;
 
     /// One more.
     pub fn add(&mut self, drift: f64) {
-        self.n += 1;
-        let away = drift - self.mean;
-        self.mean += away / f64::from(self.n);
-        self.squares += away * (drift - self.mean);
+        self.all.add(drift);
+        if drift.abs() > Self::NOTABLE {
+            self.notable[usize::from(drift < 0.0)] += 1;
+        }
     }
 
     /// The mean.
     #[must_use]
     pub fn mean(&self) -> f64 {
-        self.mean
+        self.all.mean
     }
 
     /// Whether halves differ by more than chance, and by so much that it matters.
+    ///
+    /// The mean alone would not tell: where a queue takes longer to drain than an experiment, some have two fast halves, some
+    /// two slow ones, and a few one of each, which are all of one kind.
     #[must_use]
     pub fn is_there(&self) -> bool {
-        let n = f64::from(self.n);
-        let error = (self.squares / (n - 1.0) / n).sqrt();
-        self.n >= Self::FEWEST && self.mean.abs() > Self::SMALL.max(Self::SURE * error)
+        let [more, less] =
+            [self.notable.into_iter().max(), self.notable.into_iter().min()].map(Option::unwrap_or_default);
+        let one_sided = f64::from(more - less) > Self::ONE_SIDED * f64::from(more + less).sqrt()
+            || less == 0 && more >= Self::IN_A_ROW;
+        let sure = self.all.n >= Self::FEWEST && self.all.mean.abs() > Self::SURE * self.all.error();
+        self.all.mean.abs() > Self::SMALL && (sure || one_sided)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use coz_common::units::{LineId, Speedup};
+    use coz_common::units::LineId;
 
     use super::super::data::{Half, PointId, PointVisits};
     use super::*;
 
-    /// Of 100 ms, 100 visits, of which so many in the first half.
+    /// Of 100 ms, 1,000 visits, of which so many in the first half.
     fn experiment(speedup: Speedup, first: u64) -> Experiment {
         let visits = |visits| vec![PointVisits { point: PointId(0), visits }];
         Experiment {
@@ -110,7 +192,7 @@ mod tests {
             speedup,
             begin: Nanos(0),
             end: Nanos(100_000_000),
-            points: visits(100),
+            points: visits(1000),
             half: Some(Half { effective: 50_000_000, points: visits(first) }),
             ..Experiment::default()
         }
@@ -120,47 +202,88 @@ mod tests {
     fn a_program_that_has_settled_gets_no_more_time() {
         let mut settling = Settling::new(Nanos(300));
         for i in 0..200 {
-            settling.ended(&experiment(Speedup::BASELINE, 45 + i % 11));
-            settling.ended(&experiment(Speedup::FULL, 55 - i % 11));
+            settling.ended(&experiment(Speedup::BASELINE, 450 + 70 * i % 110), Speedup::FULL);
+            settling.ended(&experiment(Speedup::FULL, 550 - 70 * i % 110), Speedup::BASELINE);
         }
-        assert_eq!(settling.time(), Nanos(60), "halves differ by chance only");
+        let times = [Speedup::BASELINE, Speedup::FULL].map(|speedup| settling.time(speedup));
+        assert_eq!(times, [Nanos(60); 2], "halves differ by chance only");
     }
 
     #[test]
-    fn one_whose_halves_differ_gets_twice_the_time_and_a_new_chance() {
+    fn one_whose_halves_differ_gets_more_time_and_a_new_chance() {
         let mut settling = Settling::new(Nanos(300));
-        for i in 0..8 {
-            assert_eq!(settling.time(), Nanos(60), "{i} say nothing yet");
-            settling.ended(&experiment(Speedup::BASELINE, 53 + i % 2));
+        for i in 0..5 {
+            assert_eq!(settling.time(Speedup::BASELINE), Nanos(60), "{i} say nothing yet");
+            settling.ended(&experiment(Speedup::BASELINE, 508 + i % 5), Speedup::FULL);
         }
-        assert_eq!(settling.time(), Nanos(120));
+        assert_eq!(settling.time(Speedup::BASELINE), Nanos(240));
         for _ in 0..100 {
-            settling.ended(&experiment(Speedup::BASELINE, 50));
+            settling.ended(&experiment(Speedup::BASELINE, 500), Speedup::FULL);
         }
-        assert_eq!(settling.time(), Nanos(120));
+        assert_eq!(settling.time(Speedup::BASELINE), Nanos(240));
+        assert_eq!(settling.time(Speedup::FULL), Nanos(60), "of delays nothing was seen");
     }
 
     #[test]
     fn delays_and_their_absence_are_looked_at_apart() {
         let mut settling = Settling::new(Nanos(300));
-        for i in 0..8 {
-            settling.ended(&experiment(Speedup::BASELINE, 53 + i % 2));
-            settling.ended(&experiment(Speedup::FULL, 46 + i % 2));
+        for i in 0..5 {
+            settling.ended(&experiment(Speedup::BASELINE, 508 + i % 5), Speedup::FULL);
+            settling.ended(&experiment(Speedup::FULL, 492 - i % 5), Speedup::FULL);
         }
-        assert!(settling.time() > Nanos(60), "the mean of both is nothing");
+        let times = [Speedup::BASELINE, Speedup::FULL].map(|speedup| settling.time(speedup));
+        assert_eq!(times, [Nanos(240); 2], "the mean of both is nothing");
+    }
+
+    #[test]
+    fn a_queue_that_takes_longer_to_drain_than_an_experiment_is_seen_by_the_few_that_see_its_end() {
+        let visits = |drains: usize| {
+            (0..12).map(move |i| if i % 3 < drains { 610 } else { 490 + 10 * (i as u64 / 3 % 3) })
+        };
+        let after = |visits: &mut dyn Iterator<Item = u64>| {
+            let mut settling = Settling::new(Nanos(300));
+            visits.for_each(|first| settling.ended(&experiment(Speedup::BASELINE, first), Speedup::FULL));
+            settling.time(Speedup::BASELINE)
+        };
+        assert_eq!(after(&mut visits(0)), Nanos(60));
+        assert_eq!(after(&mut visits(1)), Nanos(240));
+        // Phases make halves differ too, but not always to one side.
+        assert_eq!(
+            after(&mut visits(1).enumerate().map(|(i, n)| if i % 2 == 0 { n } else { 1000 - n })),
+            Nanos(60)
+        );
+    }
+
+    #[test]
+    fn a_queue_that_none_of_them_sees_the_end_of_is_seen_by_the_baselines_after_others() {
+        let mut settling = Settling::new(Nanos(300));
+        // 1.6 times as fast after delays, all along.
+        let after = |speedup, visits: u64| {
+            let points = |visits| vec![PointVisits { point: PointId(0), visits }];
+            let half = Some(Half { effective: 50_000_000, points: points(visits / 2) });
+            (Experiment { points: points(visits), half, ..experiment(Speedup::BASELINE, 0) }, speedup)
+        };
+        let slow = |i: u64| after(Speedup::BASELINE, 1000 + 10 * i);
+        let fast = |i: u64| after(Speedup::FULL, 1600 - 10 * i);
+        for (ended, before) in [fast(0), slow(0), fast(1), fast(2)] {
+            settling.ended(&ended, before);
+        }
+        assert_eq!(settling.time(Speedup::BASELINE), Nanos(60), "one says nothing");
+        for (ended, before) in [fast(1), slow(1)] {
+            settling.ended(&ended, before);
+        }
+        assert_eq!(settling.time(Speedup::BASELINE), Nanos(240));
     }
 
     #[test]
     fn there_is_a_limit_and_longer_experiments_have_their_part() {
         let mut settling = Settling::new(Nanos(300_000_000));
         for i in 0..1000 {
-            settling.ended(&experiment(Speedup::BASELINE, 70 + i % 2));
+            settling.ended(&experiment(Speedup::BASELINE, 700 + i % 2), Speedup::FULL);
         }
-        assert_eq!(settling.time(), LONGEST);
-        let mut short = Settling::new(Nanos(300));
-        short.lengthen(Nanos(600));
-        assert_eq!(short.time(), Nanos(120));
-        short.lengthen(Nanos(300));
-        assert_eq!(short.time(), Nanos(120));
+        assert_eq!(settling.time(Speedup::BASELINE), LONGEST);
+        settling.lengthen(Nanos(600_000_000));
+        assert_eq!(settling.time(Speedup::BASELINE), LONGEST, "never back");
+        assert_eq!(settling.time(Speedup::FULL), Nanos(120_000_000));
     }
 }

@@ -172,7 +172,7 @@ fn unpaid_threads(health: &Health) -> Option<Warning> {
 
 /// Whether experiments, those without delays or those with, were counted before the program had got used to them.
 fn unsettled(profile: &Profile, undelayed: bool) -> Option<Warning> {
-    let mut drift = Drift::default();
+    let mut drift = Drift::NONE;
     let kind = profile.experiments.iter().map(|e| &e.experiment);
     kind.filter(|e| e.valid && (e.permille() == 0) == undelayed)
         .filter_map(|e| e.drift.filter(|drift| drift.is_finite()))

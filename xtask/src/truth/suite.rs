@@ -47,6 +47,7 @@ pub const SUITE: &[Case] = &[
     gains("pipeline_pipe"),
     gains("pipeline_socketpair"),
     gains("pipeline_tcp"),
+    gains("pipeline_deep"),
     gains("mutex"),
     gains("mutex_parking_lot"),
     crowded("mutex_many"),

@@ -249,6 +249,7 @@ impl Builder {
                     experiment.valid = false;
                     experiment.why.get_or_insert(Why::NoTime);
                 }
+                self.settled(&experiment, run);
                 self.profile.experiments.push(Recorded { run, experiment, points });
                 self.ended = false;
             }
@@ -269,6 +270,21 @@ impl Builder {
             Record::Shutdown {} => self.ended = true,
         }
         Ok(())
+    }
+
+    /// Where the program now gets longer to settle than before, what was made before does not count.
+    fn settled(&mut self, experiment: &Experiment, run: u32) {
+        let is_baseline = experiment.permille() == 0;
+        let earlier = self.profile.experiments.iter_mut().rev().take_while(|earlier| earlier.run == run);
+        let alike = earlier
+            .map(|earlier| &mut earlier.experiment)
+            .filter(|earlier| (earlier.permille() == 0) == is_baseline);
+        for earlier in alike.take_while(|earlier| earlier.settle < experiment.settle) {
+            if earlier.valid {
+                earlier.valid = false;
+                earlier.why = Some(Why::Unsettled);
+            }
+        }
     }
 
     fn point(&mut self, point: PointDelta) -> Result<(), String> {

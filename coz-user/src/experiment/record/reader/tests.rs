@@ -169,3 +169,23 @@ fn several_runs_of_ours_add_up_and_one_that_was_killed_is_noted() {
         assert_eq!(profile.runtime.map(|r| r.health.undelayed_ns), Some(50), "the other one still counts");
     }
 }
+
+#[test]
+fn what_was_counted_before_a_program_had_settled_does_not_count() {
+    let text: String = [(0.5, 60), (0.0, 60), (0.0, 60), (0.5, 60), (0.0, 120), (0.5, 60), (0.0, 120)]
+        .map(|(speedup, settle)| {
+            format!(
+                "{{\"type\":\"experiment\",\"selected\":\"a.c:1\",\"speedup\":{speedup},\"duration\":5,\"settle\":{settle}}}\n\
+                 {{\"type\":\"throughput-point\",\"name\":\"p\",\"delta\":1}}\n"
+            )
+        })
+        .concat();
+    let profile = parse(text.as_bytes()).unwrap();
+    let valid: Vec<_> = profile.experiments.iter().map(|e| e.experiment.valid).collect();
+    assert_eq!(
+        valid,
+        [true, false, false, true, true, true, true],
+        "baselines needed longer, the others did not"
+    );
+    assert_eq!(profile.experiments[1].experiment.why, Some(super::Why::Unsettled));
+}
