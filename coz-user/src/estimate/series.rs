@@ -157,12 +157,8 @@ pub fn totals(profile: &Profile) -> Vec<PointTotal> {
     }
     for recorded in profile.experiments.iter().filter(|r| r.experiment.valid) {
         for point in &recorded.points {
-            let visits = match point {
-                PointDelta::ThroughputPoint(p) => p.delta,
-                PointDelta::LatencyPoint(p) => p.departures,
-            };
             if let Some(total) = totals.iter_mut().find(|t| t.name == point.name()) {
-                total.visits = total.visits.saturating_add(visits);
+                total.visits = total.visits.saturating_add(point.visits());
             }
         }
     }

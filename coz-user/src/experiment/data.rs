@@ -235,6 +235,12 @@ impl Experiment {
         signed(self.wall()).saturating_sub(signed(self.absorbed))
     }
 
+    /// Which part of its time was delay.
+    #[must_use]
+    pub fn delayed_share(&self) -> f64 {
+        share(self.delay.0 as f64, self.wall().0 as f64)
+    }
+
     /// `unpaid / effective`; infinite where no effective time is left and something is unpaid.
     #[must_use]
     pub fn unpaid_share(&self) -> f64 {

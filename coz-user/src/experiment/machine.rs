@@ -35,8 +35,8 @@ struct Current {
     begun: Nanos,
     /// How much of it does not count, if there were other delays before it, or none where it has some.
     settle: Nanos,
-    /// The speedup of the experiment before it.
-    before: Speedup,
+    /// Which part of the experiment before it was delay.
+    after: f64,
 }
 
 impl Current {
@@ -90,8 +90,8 @@ pub struct Machine {
     length: Nanos,
     /// How much goes before it.
     settling: Settling,
-    /// The last experiment's speedup; none at all is a baseline.
-    before: Speedup,
+    /// The last experiment's speedup, and which part of it was delay; none at all is a baseline.
+    before: (Speedup, f64),
     epoch: u32,
     table_ready: bool,
     points_known: bool,
@@ -109,7 +109,7 @@ impl Machine {
         Self {
             length,
             settling: Settling::new(length),
-            before: Speedup::BASELINE,
+            before: (Speedup::BASELINE, 0.0),
             budget: Budget::new(config.max_overhead, start),
             held_back: Nanos(0),
             config,
@@ -153,10 +153,10 @@ impl Machine {
         };
         self.epoch += 1;
         let planned = self.length;
-        let before = mem::replace(&mut self.before, choice.speedup);
+        let (before, after_delay) = self.before;
         let changed = !(choice.speedup.is_baseline() && before.is_baseline());
         let settle = self.settling.time(choice.speedup);
-        let current = Current { choice, epoch: self.epoch, planned, begun: now, settle, before };
+        let current = Current { choice, epoch: self.epoch, planned, begun: now, settle, after: after_delay };
         let begin = Action::Begin(Begin {
             line: choice.line,
             speedup: choice.speedup,
@@ -276,8 +276,9 @@ impl Machine {
             self.settling.lengthen(self.length);
         }
         if experiment.invalid.is_none() {
-            self.settling.ended(&experiment, current.before);
+            self.settling.ended(&experiment, current.after);
         }
+        self.before = (experiment.speedup, experiment.delayed_share());
         let mut actions = vec![Action::Record(Box::new(experiment))];
         actions.extend(self.conclude(now));
         actions

@@ -309,6 +309,15 @@ impl PointDelta {
         }
     }
 
+    /// How often it was visited: a latency point's visits are its ends.
+    #[must_use]
+    pub fn visits(&self) -> u64 {
+        match self {
+            Self::ThroughputPoint(p) => p.delta,
+            Self::LatencyPoint(p) => p.departures,
+        }
+    }
+
     /// Kind of the point.
     #[must_use]
     pub fn kind(&self) -> PointKind {

@@ -13,7 +13,7 @@ use super::data::Experiment;
 /// At first a program gets this part of an experiment's length to settle: a fifth.
 const FIRST: u64 = 5;
 /// As often as long, where that was too short. In that time too little is learnt to go slowly.
-const STEP: u64 = 4;
+const STEP: u64 = 8;
 /// Never more than that: a deadline lies two seconds ahead ([`super::protocol::LEASE`]).
 const LONGEST: Nanos = Nanos(1_000_000_000);
 
@@ -62,13 +62,13 @@ impl Settling {
         }
     }
 
-    /// An experiment has ended, `after` one at that speedup.
-    pub fn ended(&mut self, experiment: &Experiment, after: Speedup) {
+    /// An experiment has ended, after one that delayed everyone by this part of its time.
+    pub fn ended(&mut self, experiment: &Experiment, before: f64) {
         let Some([first, second]) = experiment.halves() else { return };
         let kind = if experiment.speedup.is_baseline() { &mut self.undelayed } else { &mut self.delayed };
         kind.drift.add(first - second);
         if experiment.speedup.is_baseline() {
-            if after.is_baseline() { kind.history.late.add(second) } else { kind.history.early.add(first) }
+            kind.history.add(before, first);
         }
         if (kind.drift.is_there() || kind.history.matters()) && kind.time < LONGEST {
             *kind = Kind::new(Nanos(kind.time.0 * STEP).min(LONGEST));
@@ -76,25 +76,46 @@ impl Settling {
     }
 }
 
-/// How fast the program was without delays: soon after some, and long after, as logarithms. A queue that takes longer to drain
-/// than an experiment makes the whole of it alike.
+/// How fast the program was without delays (as a logarithm), by what part of the time before were delays: a straight line through
+/// that, by least squares. Where a queue takes longer to drain than an experiment, the experiment itself shows nothing.
 #[derive(Clone, Copy, Debug)]
-struct History {
-    early: Mean,
-    late: Mean,
+pub struct History {
+    before: Mean,
+    speed: Mean,
+    /// Sum of the products of their distances from their means.
+    products: f64,
 }
 
 impl History {
-    const NONE: Self = Self { early: Mean::NONE, late: Mean::NONE };
-    const FEWEST: (u32, u32) = (4, 2);
+    /// Nothing seen.
+    pub const NONE: Self = Self { before: Mean::NONE, speed: Mean::NONE, products: 0.0 };
+    /// Fewer say nothing.
+    const FEWEST: u32 = 6;
 
-    /// Whether these differ by more than chance, and by so much that it matters (two samples, their variances pooled).
-    fn matters(&self) -> bool {
-        let Self { early, late } = self;
-        let [n, m] = [early.n, late.n].map(f64::from);
-        let error = ((early.squares + late.squares) / (n + m - 2.0) * (1.0 / n + 1.0 / m)).sqrt();
-        let enough = early.n >= Self::FEWEST.0 && late.n >= Self::FEWEST.1;
-        enough && (early.mean - late.mean).abs() > Drift::SMALL.max(Drift::SURE * error)
+    /// A baseline, after an experiment that delayed everyone by this part of its time.
+    pub fn add(&mut self, before: f64, speed: f64) {
+        let away = before - self.before.mean;
+        self.before.add(before);
+        self.speed.add(speed);
+        self.products += away * (speed - self.speed.mean);
+    }
+
+    /// By how much the baselines are faster, on average, than they would be with nothing before them.
+    #[must_use]
+    pub fn mean(&self) -> f64 {
+        self.products / self.before.squares * self.before.mean
+    }
+
+    /// Whether they depend on what was before them by more than chance, and by so much that it matters.
+    #[must_use]
+    pub fn matters(&self) -> bool {
+        let explained = self.products * self.products / self.before.squares;
+        let left = (self.speed.squares - explained).max(0.0) / f64::from(self.speed.n.saturating_sub(2));
+        let mean = self.mean();
+        self.speed.n >= Self::FEWEST
+            && mean.is_finite()
+            && mean.abs() > Drift::SMALL
+            && explained > Drift::SURE * Drift::SURE * left
     }
 }
 
@@ -162,6 +183,13 @@ impl Drift {
         self.all.mean
     }
 
+    /// Whether halves may differ by what is notable, for all that is known: of a program that needed more time before, it is to be shown
+    /// that it got enough.
+    #[must_use]
+    pub fn may_be_there(&self) -> bool {
+        self.all.n < 3 || self.all.mean.abs() + 2.0 * self.all.error() > Self::NOTABLE
+    }
+
     /// Whether halves differ by more than chance, and by so much that it matters.
     ///
     /// The mean alone would not tell: where a queue takes longer to drain than an experiment, some have two fast halves, some
@@ -202,8 +230,8 @@ mod tests {
     fn a_program_that_has_settled_gets_no_more_time() {
         let mut settling = Settling::new(Nanos(300));
         for i in 0..200 {
-            settling.ended(&experiment(Speedup::BASELINE, 450 + 70 * i % 110), Speedup::FULL);
-            settling.ended(&experiment(Speedup::FULL, 550 - 70 * i % 110), Speedup::BASELINE);
+            settling.ended(&experiment(Speedup::BASELINE, 450 + 70 * i % 110), 0.5);
+            settling.ended(&experiment(Speedup::FULL, 550 - 70 * i % 110), 0.0);
         }
         let times = [Speedup::BASELINE, Speedup::FULL].map(|speedup| settling.time(speedup));
         assert_eq!(times, [Nanos(60); 2], "halves differ by chance only");
@@ -214,13 +242,13 @@ mod tests {
         let mut settling = Settling::new(Nanos(300));
         for i in 0..5 {
             assert_eq!(settling.time(Speedup::BASELINE), Nanos(60), "{i} say nothing yet");
-            settling.ended(&experiment(Speedup::BASELINE, 508 + i % 5), Speedup::FULL);
+            settling.ended(&experiment(Speedup::BASELINE, 508 + i % 5), 0.5);
         }
-        assert_eq!(settling.time(Speedup::BASELINE), Nanos(240));
+        assert_eq!(settling.time(Speedup::BASELINE), Nanos(480));
         for _ in 0..100 {
-            settling.ended(&experiment(Speedup::BASELINE, 500), Speedup::FULL);
+            settling.ended(&experiment(Speedup::BASELINE, 500), 0.5);
         }
-        assert_eq!(settling.time(Speedup::BASELINE), Nanos(240));
+        assert_eq!(settling.time(Speedup::BASELINE), Nanos(480));
         assert_eq!(settling.time(Speedup::FULL), Nanos(60), "of delays nothing was seen");
     }
 
@@ -228,11 +256,11 @@ mod tests {
     fn delays_and_their_absence_are_looked_at_apart() {
         let mut settling = Settling::new(Nanos(300));
         for i in 0..5 {
-            settling.ended(&experiment(Speedup::BASELINE, 508 + i % 5), Speedup::FULL);
-            settling.ended(&experiment(Speedup::FULL, 492 - i % 5), Speedup::FULL);
+            settling.ended(&experiment(Speedup::BASELINE, 508 + i % 5), 0.5);
+            settling.ended(&experiment(Speedup::FULL, 492 - i % 5), 0.5);
         }
         let times = [Speedup::BASELINE, Speedup::FULL].map(|speedup| settling.time(speedup));
-        assert_eq!(times, [Nanos(240); 2], "the mean of both is nothing");
+        assert_eq!(times, [Nanos(480); 2], "the mean of both is nothing");
     }
 
     #[test]
@@ -242,11 +270,11 @@ mod tests {
         };
         let after = |visits: &mut dyn Iterator<Item = u64>| {
             let mut settling = Settling::new(Nanos(300));
-            visits.for_each(|first| settling.ended(&experiment(Speedup::BASELINE, first), Speedup::FULL));
+            visits.for_each(|first| settling.ended(&experiment(Speedup::BASELINE, first), 0.5));
             settling.time(Speedup::BASELINE)
         };
         assert_eq!(after(&mut visits(0)), Nanos(60));
-        assert_eq!(after(&mut visits(1)), Nanos(240));
+        assert_eq!(after(&mut visits(1)), Nanos(480));
         // Phases make halves differ too, but not always to one side.
         assert_eq!(
             after(&mut visits(1).enumerate().map(|(i, n)| if i % 2 == 0 { n } else { 1000 - n })),
@@ -255,31 +283,40 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_that_none_of_them_sees_the_end_of_is_seen_by_the_baselines_after_others() {
-        let mut settling = Settling::new(Nanos(300));
-        // 1.6 times as fast after delays, all along.
-        let after = |speedup, visits: u64| {
-            let points = |visits| vec![PointVisits { point: PointId(0), visits }];
-            let half = Some(Half { effective: 50_000_000, points: points(visits / 2) });
-            (Experiment { points: points(visits), half, ..experiment(Speedup::BASELINE, 0) }, speedup)
+    fn a_queue_that_none_of_them_sees_the_end_of_is_seen_by_what_was_before_them() {
+        let points = |visits| vec![PointVisits { point: PointId(0), visits }];
+        let steady = |visits: u64| Experiment {
+            points: points(visits),
+            half: Some(Half { effective: 50_000_000, points: points(visits / 2) }),
+            ..experiment(Speedup::BASELINE, 0)
         };
-        let slow = |i: u64| after(Speedup::BASELINE, 1000 + 10 * i);
-        let fast = |i: u64| after(Speedup::FULL, 1600 - 10 * i);
-        for (ended, before) in [fast(0), slow(0), fast(1), fast(2)] {
-            settling.ended(&ended, before);
+        // 1.6 times as fast after delays, all along; but after short ones.
+        let all = [(0.5, 1600), (0.0, 1010), (0.9, 1590), (0.9, 1620), (0.2, 1020), (0.0, 990), (0.5, 1550)];
+        let mut settling = Settling::new(Nanos(300));
+        for (i, (before, visits)) in all.into_iter().enumerate() {
+            assert_eq!(settling.time(Speedup::BASELINE), Nanos(60), "{i} say nothing");
+            settling.ended(&steady(visits), before);
+            if settling.time(Speedup::BASELINE) > Nanos(60) {
+                return assert_eq!(settling.time(Speedup::BASELINE), Nanos(480));
+            }
         }
-        assert_eq!(settling.time(Speedup::BASELINE), Nanos(60), "one says nothing");
-        for (ended, before) in [fast(1), slow(1)] {
-            settling.ended(&ended, before);
+        panic!("it was not seen");
+    }
+
+    #[test]
+    fn what_was_before_a_baseline_does_not_matter_to_a_program_that_settles_at_once() {
+        let mut history = History::NONE;
+        for i in 0..500_u32 {
+            history.add(f64::from(i * 7 % 20) / 20.0, f64::from(i * 13 % 31) / 100.0);
+            assert!(!history.matters(), "{i}: {history:?}");
         }
-        assert_eq!(settling.time(Speedup::BASELINE), Nanos(240));
     }
 
     #[test]
     fn there_is_a_limit_and_longer_experiments_have_their_part() {
         let mut settling = Settling::new(Nanos(300_000_000));
         for i in 0..1000 {
-            settling.ended(&experiment(Speedup::BASELINE, 700 + i % 2), Speedup::FULL);
+            settling.ended(&experiment(Speedup::BASELINE, 700 + i % 2), 0.5);
         }
         assert_eq!(settling.time(Speedup::BASELINE), LONGEST);
         settling.lengthen(Nanos(600_000_000));

@@ -1,13 +1,11 @@
 //! How far the numbers can be trusted, in plain words.
 
+mod settled;
 mod words;
 
 use crate::{
     estimate::Estimate,
-    experiment::{
-        record::{Granularity, Health, Profile, Runtime},
-        settling::Drift,
-    },
+    experiment::record::{Granularity, Health, Profile, Runtime},
 };
 use std::collections::BTreeSet;
 
@@ -170,16 +168,6 @@ fn unpaid_threads(health: &Health) -> Option<Warning> {
     Some(Warning::UnpaidThreads(threads.into_iter().map(|(_, name)| name).collect(), most))
 }
 
-/// Whether experiments, those without delays or those with, were counted before the program had got used to them.
-fn unsettled(profile: &Profile, undelayed: bool) -> Option<Warning> {
-    let mut drift = Drift::NONE;
-    let kind = profile.experiments.iter().map(|e| &e.experiment);
-    kind.filter(|e| e.valid && (e.permille() == 0) == undelayed)
-        .filter_map(|e| e.drift.filter(|drift| drift.is_finite()))
-        .for_each(|each| drift.add(each));
-    drift.is_there().then(|| Warning::Unsettled(drift.mean().exp_m1(), undelayed))
-}
-
 /// All that is to be said, each once.
 #[must_use]
 pub fn warnings(profile: &Profile, estimate: &Estimate) -> Vec<Warning> {
@@ -215,7 +203,7 @@ pub fn warnings(profile: &Profile, estimate: &Estimate) -> Vec<Warning> {
     if trials >= MIN_EXPERIMENTS {
         warnings.extend(above(limits::OUTLIERS, outliers, trials).map(Warning::Outliers));
     }
-    warnings.extend([true, false].into_iter().filter_map(|undelayed| unsettled(profile, undelayed)));
+    warnings.extend(settled::warnings(profile, estimate));
     match estimate.lines.iter().filter(|l| l.phase_capped && l.hidden.is_none()).count() {
         0 => {}
         lines => warnings.push(Warning::PhaseCapped(lines)),

@@ -1,7 +1,9 @@
 //! Each warning, from what is recorded.
 
 use super::*;
-use crate::experiment::record::{Experiment, Health, PointRun, Recorded, Samples, ThreadDelay, Why};
+use crate::experiment::record::{
+    Experiment, Health, PointDelta, PointRun, Recorded, Samples, ThreadDelay, ThroughputPoint, Why,
+};
 
 /// A run of a second with a thousand samples in which nothing was wrong, changed.
 fn run(change: impl Fn(&mut Health)) -> Profile {
@@ -177,15 +179,56 @@ fn experiments_that_were_counted_before_the_program_had_settled() {
     let drifts = [0.06, 0.05, 0.04, 0.05, 0.06, 0.05, 0.04, 0.05];
     let text = &said(&with(0.0, &drifts))[0];
     assert!(text.starts_with("the program takes long to get used to the end of delays"), "{text}");
-    assert!(text.contains("the first half of an experiment was 5 % faster"), "{text}");
+    assert!(text.contains("was 5 % faster while"), "{text}");
     let text = &said(&with(0.5, &drifts.map(|drift| -drift)))[0];
-    assert!(text.contains("used to delays (") && text.contains("5 % slower"), "{text}");
+    assert!(text.contains("used to delays (") && text.contains("5 % slower while"), "{text}");
     assert_eq!(said(&with(0.5, &drifts[..4])), [""; 0], "four say nothing");
     assert_eq!(
         said(&with(0.5, &drifts.map(|drift| drift - 0.045))),
         [""; 0],
         "half a percent does not matter"
     );
+    // Of one that has needed more time, it is to be shown that it got enough.
+    let grown = |drifts: &[f64]| {
+        let mut profile = with(0.5, drifts);
+        let early = Experiment { speedup: 0.5, why: Some(Why::Unsettled), ..Experiment::default() };
+        profile.experiments.insert(0, Recorded { experiment: early, ..Recorded::default() });
+        said(&profile)
+    };
+    assert!(grown(&[0.01, -0.01])[0].contains("used to delays"), "two show nothing");
+    assert!(grown(&[0.36, -0.07, 0.33, 0.0, 0.24])[0].contains("not to be trusted"));
+    assert_eq!(grown(&[0.01, -0.01, 0.02, 0.0]), [""; 0]);
+    // Baselines that depend on what was before them.
+    let turns = [
+        (1.0, 0),
+        (0.0, 160),
+        (0.0, 100),
+        (0.5, 0),
+        (0.0, 150),
+        (0.0, 102),
+        (1.0, 0),
+        (0.0, 158),
+        (0.0, 101),
+    ];
+    let recorded = |(speedup, visits): (f64, u64)| Recorded {
+        experiment: Experiment {
+            speedup,
+            valid: true,
+            wall: 100,
+            delay: (90.0 * speedup) as u64,
+            duration: 100,
+            ..Experiment::default()
+        },
+        points: vec![PointDelta::ThroughputPoint(ThroughputPoint { name: "p".into(), delta: visits })],
+        ..Recorded::default()
+    };
+    let in_turn = |turns: &[(f64, u64)]| Profile {
+        experiments: turns.iter().copied().map(recorded).collect(),
+        ..run(|_| ())
+    };
+    assert!(said(&in_turn(&turns))[0].contains("used to the end of delays"), "{:?}", said(&in_turn(&turns)));
+    let steady = turns.map(|(speedup, visits)| (speedup, if visits > 0 { 100 + visits % 5 } else { 0 }));
+    assert_eq!(said(&in_turn(&steady)), [""; 0]);
     let scattered = [0.3, -0.2, 0.4, -0.3, 0.2, -0.1, 0.3, -0.2];
     assert_eq!(said(&with(0.5, &scattered)), [""; 0], "chance");
 }

@@ -60,9 +60,8 @@ impl fmt::Display for Warning {
                 let faster = if *share > 0.0 { "faster" } else { "slower" };
                 write!(
                     f,
-                    "the program takes long to get used to {delays} (long queues do that): the first half of an experiment was {} \
-                     {faster} than the second, and effects may be off by half as much. coz-bpf waits longer as it learns that: a \
-                     longer run helps",
+                    "the program takes long to get used to {delays} (long queues do that), and was {} {faster} while it did. The \
+                     effects are not to be trusted. coz-bpf waits longer as it learns that: run longer",
                     percent(&share.abs())
                 )
             }
