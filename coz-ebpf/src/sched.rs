@@ -81,9 +81,9 @@ fn gets_cpu(mut thread: Thread, idle: bool) {
 #[inline(always)]
 pub fn try_waking(task: Task) {
     let Some(tid) = read::<u32>(task, offsets().task_pid) else { return };
-    let Some(woken) = thread::index_of(tid).and_then(thread::at) else { return };
+    let Some(woken) = thread::index_of(tid).and_then(thread::slot_at) else { return };
     let now = now();
-    woken.slot.ready_at = now;
+    woken.ready_at = now;
     let Some(experiment) = thread::experiment() else { return };
     let local = match interrupts::waker() {
         Waker::Interrupt => None,
@@ -99,13 +99,13 @@ pub fn try_waking(task: Task) {
     };
     match local {
         Some(local) => {
-            woken.slot.woken_local = local;
-            woken.slot.woken_epoch = experiment.epoch;
-            woken.slot.woken_at = now;
+            woken.woken_local = local;
+            woken.woken_epoch = experiment.epoch;
+            woken.woken_at = now;
             count(Stat::WakeEdges, 1);
         }
         None => {
-            woken.slot.woken_at = 0;
+            woken.woken_at = 0;
             count(Stat::WakeOther, 1);
         }
     }
