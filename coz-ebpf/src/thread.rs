@@ -60,25 +60,13 @@ fn written(book: u8, index: u32) -> Option<&'static TargetSlot> {
 }
 
 impl Thread {
-    /// Gets a CPU, which had been `idle` until now.
-    #[inline(always)]
-    pub fn get_cpu(&mut self, experiment: &Experiment, idle: bool, now: u64) {
-        let required = required(experiment.epoch);
-        let Some(clock) = CPU_CLOCK.get_ptr(0) else { return };
-        // SAFETY: this CPU's own element.
-        let cpu = clock::Place { clock: unsafe { &*clock }, idle };
-        let began = clock::get_cpu(self.slot, self.target, experiment, required, cpu, now);
-        count(Stat::RunqueueNs, began.waited);
-        count(Stat::InheritedNs, began.inherited);
-    }
-
     /// Brings the slot of the current thread up to date: the epoch, what was paid, the CPU time. Every event in its
     /// context starts here. Returns what is required of everyone now.
     #[inline(always)]
     pub fn catch_up(&mut self, experiment: &Experiment, now: u64) -> u64 {
         if let Some(since) = clock::missed_switch(self.slot, now) {
             count(Stat::SwitchesMissed, 1);
-            self.get_cpu(experiment, false, since);
+            get_cpu(self.slot, self.target, experiment, false, since);
         }
         let ran = clock::account_cpu(self.slot, self.target, now);
         count(Stat::CpuNs, ran);
@@ -143,6 +131,18 @@ impl Thread {
         count(Stat::ChargedNs, charged);
         raise(experiment.epoch, self.slot.local)
     }
+}
+
+/// A thread gets a CPU, which had been `idle` until now.
+#[inline(always)]
+pub fn get_cpu(slot: &mut KernelSlot, target: &TargetSlot, experiment: &Experiment, idle: bool, now: u64) {
+    let required = required(experiment.epoch);
+    let Some(clock) = CPU_CLOCK.get_ptr(0) else { return };
+    // SAFETY: this CPU's own element.
+    let cpu = clock::Place { clock: unsafe { &*clock }, idle };
+    let began = clock::get_cpu(slot, target, experiment, required, cpu, now);
+    count(Stat::RunqueueNs, began.waited);
+    count(Stat::InheritedNs, began.inherited);
 }
 
 /// The experiment as it is now.

@@ -92,18 +92,19 @@ fn who_writes_what_he_can_spoils_nothing_of_another_users() {
         assert!(!could.contains("caught 4"), "nothing but payments: {could}");
         let runtime = last(&place, "runtime");
         let threads = runtime["threads"].as_array().expect("threads that owed");
-        let owed = |key: &str| {
-            let ours = threads.iter().filter(|thread| thread["name"] == "background");
-            ours.map(|thread| thread[key].as_f64().unwrap_or(0.0)).sum::<f64>()
-        };
-        let (owes, paid, unpaid) = (owed("owed_ns"), owed("paid_ns"), owed("unpaid_ns"));
-        let signals = runtime["signals_sent"].as_u64().unwrap_or(0);
-        // One of its threads runs the line, the other pays for it. Believed to have paid, it would go on undelayed and seem to gain half.
+        let ours = threads.iter().filter(|thread| thread["name"] == "background");
+        let of = |key: &str| ours.clone().map(|thread| thread[key].as_u64().unwrap_or(0)).collect::<Vec<_>>();
+        let (owed, paid, unpaid) = (of("owed_ns"), of("paid_ns"), of("unpaid_ns"));
+        // The one that runs the line owes nothing and has never said that it paid.
+        assert!(paid.len() == 2 && paid.contains(&0), "{runtime}");
+        // The other one pays for it. Believed to have paid, it would go on undelayed and seem to gain half.
+        let (owed, paid, unpaid): (u64, u64, u64) =
+            (owed.iter().sum(), paid.iter().sum(), unpaid.iter().sum());
         let effect = effect(&place);
-        found.push((effect, owes, paid, unpaid, signals));
-        if effect.abs() <= 10.0 && paid > 0.2 * owes && unpaid < 0.2 * owes && signals > 100 {
+        found.push((effect, owed, paid, unpaid));
+        if effect.abs() <= 10.0 && paid > 0 && 5 * unpaid < owed {
             return;
         }
     }
-    panic!("effect (0 is true), owed, paid, unpaid, signals: {found:?}");
+    panic!("effect (0 is true), owed, paid, unpaid: {found:?}");
 }

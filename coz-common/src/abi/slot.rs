@@ -114,6 +114,8 @@ impl KernelSlot {
 pub mod flags {
     /// The thread is on its way out: its memory is gone, it has no call chain any more.
     pub const LEAVING: u8 = 1;
+    /// The thread was in its handler when it last left its CPU, and is so until it gets one again.
+    pub const PAYING: u8 = 2;
 }
 
 /// What a thread says of itself: written by the shim in the thread's own context, never by anyone else.
