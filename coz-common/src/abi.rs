@@ -10,9 +10,11 @@
 //! | --- | --- | --- | --- | --- |
 //! | [`Control`] | `CONTROL`, and its copy in a sealed memory file | reads the map | writes both | reads the file |
 //! | [`Global`], [`KernelSlot`] | `GLOBAL`, `SLOTS` (frozen) | writes | reads | reads |
-//! | [`TargetSlot`], [`CounterSlot`] | `PAYMENTS`, `COUNTERS` | reads | reads | writes |
+//! | [`TargetSlot`] | a book of `PAYMENTS` for each user | reads | reads | writes that of its own user |
+//! | [`CounterSlot`] | `COUNTERS` | reads | reads | writes, if it was started by us |
 //!
-//! Seal and freeze forbid every other mapping to write, whoever has the descriptor. The target can therefore spoil nothing but what it says it has paid, that is, its own results.
+//! Seal and freeze forbid every other mapping to write, whoever has the descriptor. The target can therefore spoil nothing but what the processes of its own
+//! user say that they have paid.
 
 mod control;
 mod kernel;
@@ -30,11 +32,15 @@ pub use stat::*;
 pub use target::*;
 
 /// Version of everything in this module. The shim refuses to work for a controller with another one.
-pub const ABI_VERSION: u32 = 2;
+pub const ABI_VERSION: u32 = 3;
 /// How many threads can be alive at once in the profiled set. A power of two: slots are found by hashing.
 pub const MAX_SLOTS: u32 = 16384;
 /// How many places a thread's slot can be in: `home`, `home + 1`, ... (see [`slot_home`]).
 pub const SLOT_PROBES: u32 = 16;
+/// How many books there can be: tables of payments, one for each user whose processes are delayed, and the first, which is nobody's.
+pub const MAX_BOOKS: u32 = 64;
+/// The book of who has none: nobody can write it, and nothing is paid in it.
+pub const NO_BOOK: u8 = 0;
 /// How many coz.h counters the processes of one profile can register.
 pub const MAX_COUNTERS: u32 = 256;
 /// Longest name of a coz.h counter, in bytes; longer ones are cut.
@@ -57,7 +63,8 @@ const _: () = assert!(size_of::<TargetSlot>() == 64);
 const _: () = assert!(size_of::<CounterSlot>() == 128 && offset_of!(CounterSlot, count) == 8);
 const _: () = assert!(size_of::<LineEntry>() == 8 && size_of::<PageKey>() == 8);
 const _: () = assert!(size_of::<PageSlice>() == 8 && size_of::<PendingKey>() == 16);
-const _: () = assert!(size_of::<LineCount>() == 16 && size_of::<Process>() == 16);
+const _: () = assert!(size_of::<LineCount>() == 16 && size_of::<Process>() == 24);
 const _: () = assert!(size_of::<Offsets>() == 100);
 const _: () = assert!(size_of::<Event>() == 24 && size_of::<Hello>() == 16 && size_of::<Welcome>() == 16);
+const _: () = assert!(MAX_BOOKS <= u8::MAX as u32 + 1);
 const _: () = assert!(MAX_SLOTS.is_power_of_two() && SLOT_PROBES < MAX_SLOTS);

@@ -199,10 +199,14 @@ pub const fn line_runs_elsewhere(hitter: u64, hit_at: u64, tid: u64, now: u64, p
     hitter != 0 && hitter != tid && now.saturating_sub(hit_at) <= period
 }
 
+/// By so much, nanoseconds, a payer can oversleep: the latency of a wake-up, of a timer.
+pub const OVERSLEPT: u64 = 1_000_000;
+
 /// Books what the thread has paid since the last event. Returns the nanoseconds booked; `None` where the target
 /// claims more than can be true (it is booked at nothing: only its own results suffer).
 ///
-/// `longest`: the time since the experiment began, the most that anyone can have paid in it.
+/// `longest`: the time since the experiment began, the most that anyone can have paid in it. What goes far beyond what the thread owed is
+/// not booked either: it would be handed on to whoever waits for this thread, or for its CPU.
 #[inline(always)]
 pub fn fold_payment(slot: &mut KernelSlot, target: &TargetSlot, required: u64, longest: u64) -> Option<u64> {
     let paid = target.paid.wrapping_sub(slot.paid_seen);
@@ -211,8 +215,11 @@ pub fn fold_payment(slot: &mut KernelSlot, target: &TargetSlot, required: u64, l
         return None;
     }
     slot.counted_to += paid;
-    set_absorbed(slot, absorbed(slot) + paid, required);
-    Some(paid)
+    let before = absorbed(slot);
+    let most = if before > required + OVERSLEPT { before } else { required + OVERSLEPT };
+    let after = if before + paid < most { before + paid } else { most };
+    set_absorbed(slot, after, required);
+    Some(after - before)
 }
 
 /// Splits what has been absorbed into `local`, at most `G`, and `credit`, the rest.

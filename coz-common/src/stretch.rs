@@ -96,7 +96,7 @@ pub const fn place(ip: u64, sp: u64, woke: bool) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::abi::TargetSlot;
+    use crate::abi::{NO_BOOK, TargetSlot};
 
     fn experiment() -> Experiment {
         Experiment {
@@ -112,7 +112,7 @@ mod tests {
 
     fn thread() -> KernelSlot {
         let mut slot = KernelSlot::default();
-        slot.reset(1, 1, &TargetSlot::default());
+        slot.reset(1, 1, NO_BOOK, &TargetSlot::default());
         slot
     }
 

@@ -154,6 +154,8 @@ fn pay_first(thread: &mut Thread, clock: &Clock) {
         && let Some(process) = PROCESSES.get_ptr(thread.slot.tgid)
     {
         // SAFETY: a pointer into the map; the controller replaces entries as a whole.
+        thread.keep_book(unsafe { (*process).book });
+        // SAFETY: as above.
         signal::ask_to_pay(thread, unsafe { &*process }, control, clock.now);
     }
 }

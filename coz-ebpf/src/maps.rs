@@ -1,13 +1,14 @@
 //! Every map, and why it has its size.
 
 use aya_ebpf::{
-    macros::map,
+    btf_maps,
+    macros::{btf_map, map},
     maps::{Array, HashMap, PerCpuArray, RingBuf},
 };
 use coz_common::abi::{
-    Control, CounterSlot, Global, KernelSlot, LineCount, LineEntry, MAX_COUNTERS, MAX_ENTRIES, MAX_LINES,
-    MAX_PAGES, MAX_POINTS, MAX_SLOTS, Offsets, PageKey, PageSlice, PendingKey, Process, STAT_COUNT, Stat,
-    TargetSlot,
+    Control, CounterSlot, Global, KernelSlot, LineCount, LineEntry, MAX_BOOKS, MAX_COUNTERS, MAX_ENTRIES,
+    MAX_LINES, MAX_PAGES, MAX_POINTS, MAX_SLOTS, Offsets, PageKey, PageSlice, PendingKey, Process,
+    STAT_COUNT, Stat, TargetSlot,
 };
 use coz_common::{
     clock::CpuClock,
@@ -77,9 +78,15 @@ pub static GLOBAL: Array<Global> = Array::with_max_entries(1, MMAPABLE);
 /// A slot for every thread that can be alive at once.
 #[map]
 pub static SLOTS: Array<KernelSlot> = Array::with_max_entries(MAX_SLOTS, MMAPABLE);
-/// What each of them says that it has paid.
+/// What each of them says that it has paid: a book for every user, which nobody else can write. A thread's place is the same in
+/// all of them, and its slot says which one is its own. The controller makes them.
+#[btf_map]
+pub static PAYMENTS: btf_maps::ArrayOfMaps<Book, { MAX_BOOKS as usize }> = btf_maps::ArrayOfMaps::new();
+/// One of them.
+pub type Book = btf_maps::Array<TargetSlot, { MAX_SLOTS as usize }, { MMAPABLE as usize }>;
+/// By book: how many payments were not credible.
 #[map]
-pub static PAYMENTS: Array<TargetSlot> = Array::with_max_entries(MAX_SLOTS, MMAPABLE);
+pub static DISBELIEVED: Array<u64> = Array::with_max_entries(MAX_BOOKS, MMAPABLE);
 /// The counters of coz.h.
 #[map]
 pub static COUNTERS: Array<CounterSlot> = Array::with_max_entries(MAX_COUNTERS, MMAPABLE);

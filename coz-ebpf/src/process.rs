@@ -3,7 +3,7 @@
 use aya_ebpf::helpers::{bpf_get_current_pid_tgid, bpf_ktime_get_ns};
 use aya_log_ebpf::{info, warn};
 use coz_common::{
-    abi::{EVENT_EXEC, EVENT_EXIT, EVENT_FORK, EVENT_LEFT, Event, Process, Stat, flags},
+    abi::{EVENT_EXEC, EVENT_EXIT, EVENT_FORK, EVENT_LEFT, Event, NO_BOOK, Process, Stat, flags},
     clock,
 };
 
@@ -50,14 +50,18 @@ pub fn try_fork(child: Task) -> Option<()> {
     let at = offsets();
     let child_tid: u32 = read(child, at.task_pid)?;
     let child_tgid: u32 = read(child, at.task_tgid)?;
-    let Some(joined) = thread::join(child, child_tid, child_tgid) else {
+    let process = PROCESSES.get_ptr(tgid);
+    // A process shares its parent's mapping of the book.
+    // SAFETY: a pointer into the map.
+    let book = process.map_or(parent.slot.book, |process| unsafe { (*process).book } as u8);
+    let Some(joined) = thread::join(child, child_tid, child_tgid, book) else {
         warn!((), "thread {} of process {} is not followed: no free slot", child_tid, child_tgid);
         return None;
     };
     clock::inherit(joined.slot, parent.slot);
     joined.slot.ready_at = now;
     if child_tgid != tgid {
-        if let Some(process) = PROCESSES.get_ptr(tgid) {
+        if let Some(process) = process {
             // SAFETY: a pointer into the map, copied by the kernel.
             if PROCESSES.insert(child_tgid, unsafe { &*process }, 0).is_err() {
                 count(Stat::ProcessesFull, 1);
@@ -78,7 +82,7 @@ pub fn try_exec(task: Task, old_tid: u32) -> Option<()> {
     let Some(mut thread) = thread::index_of(old_tid).and_then(thread::at) else {
         let control = control()?;
         if (control.root == tgid || set::joins(control, tgid)) && !set::has_other_rights(task) {
-            let joined = thread::join(task, tid, tgid)?;
+            let joined = thread::join(task, tid, tgid, NO_BOOK)?;
             joined.slot.on_cpu_since = now();
             if PROCESSES.insert(tgid, &Process::default(), 0).is_err() {
                 count(Stat::ProcessesFull, 1);
@@ -100,17 +104,21 @@ pub fn try_exec(task: Task, old_tid: u32) -> Option<()> {
         // The slot's key is the thread's id: it moves. The clock goes with it.
         let (local, credit, since) = (thread.slot.local, thread.slot.credit, thread.slot.on_cpu_since);
         thread::leave(old_tid, &mut thread);
-        let moved = thread::join(task, tid, tgid)?;
+        let moved = thread::join(task, tid, tgid, NO_BOOK)?;
         moved.slot.local = local;
         moved.slot.credit = credit;
         moved.slot.epoch = experiment.epoch;
         moved.slot.on_cpu_since = since;
+    } else {
+        // The mapping is gone.
+        thread.keep_book(NO_BOOK.into());
     }
     if let Some(process) = PROCESSES.get_ptr_mut(tgid) {
         // SAFETY: a pointer into the map; this process has one thread now.
         unsafe {
             (*process).handler = 0;
             (*process).space = 0;
+            (*process).book = NO_BOOK.into();
         }
     }
     tell(EVENT_EXEC, tgid, tid, old_tid);

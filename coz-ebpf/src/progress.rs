@@ -41,13 +41,13 @@ pub fn visit(ctx: &ProbeContext) {
 /// What the probe takes is no time of the program.
 #[inline(always)]
 fn absorb_visit(index: u32) {
-    let (Some(thread), Some(control), Some(experiment)) =
-        (thread::at(index), control(), thread::experiment())
+    let (Some(slot), Some(control), Some(experiment)) =
+        (thread::slot_at(index), control(), thread::experiment())
     else {
         return;
     };
-    if experiment.running && thread.slot.epoch == experiment.epoch {
-        clock::absorb_visit(thread.slot, thread::required(experiment.epoch), control.visit_cost_ns);
+    if experiment.running && slot.epoch == experiment.epoch {
+        clock::absorb_visit(slot, thread::required(experiment.epoch), control.visit_cost_ns);
     }
 }
 

@@ -1,7 +1,10 @@
 //! Switches and wake-ups: where threads wait for each other, and what delay comes along.
 
 use aya_ebpf::helpers::{bpf_get_current_pid_tgid, bpf_ktime_get_ns};
-use coz_common::{abi::Stat, clock::absorbed};
+use coz_common::{
+    abi::{KernelSlot, Stat, TargetSlot, flags},
+    clock::absorbed,
+};
 
 use crate::{
     interrupts::{self, Waker},
@@ -27,8 +30,8 @@ pub fn try_switch(next: Task, prev_state: u32, preempted: bool) {
         leaves_cpu(prev, thread, prev_state, preempted);
     }
     let Some(next) = read::<u32>(next, offsets().task_pid) else { return };
-    if let Some(thread) = thread::index_of(next).and_then(thread::at) {
-        gets_cpu(thread, prev == IDLE || is_ours((both >> 32) as u32));
+    if let Some(slot) = thread::index_of(next).and_then(thread::slot_at) {
+        gets_cpu(slot, prev == IDLE || is_ours((both >> 32) as u32));
     }
 }
 
@@ -43,7 +46,11 @@ fn leaves_cpu(tid: u32, mut thread: Thread, state: u32, preempted: bool) {
     let Some(experiment) = thread::experiment() else { return };
     let now = now();
     let mut required = thread.catch_up(&experiment, now);
-    if thread.target.paying == 0 {
+    let paying = thread.target.paying != 0;
+    thread.slot.flags &= !flags::PAYING;
+    if paying {
+        thread.slot.flags |= flags::PAYING;
+    } else {
         required = thread.charge(&experiment, required);
         // The time of sending counts only while the thread goes straight into its handler.
         thread.slot.sent_at = 0;
@@ -61,29 +68,32 @@ fn leaves_cpu(tid: u32, mut thread: Thread, state: u32, preempted: bool) {
         thread.slot.blocked_at = now;
         thread.slot.ready_at = 0;
         // Our handler's own sleep is no part of the program.
-        if thread.target.paying == 0 {
+        if !paying {
             thread.begin_stretch(false);
         }
     }
 }
 
 #[inline(always)]
-fn gets_cpu(mut thread: Thread, idle: bool) {
+fn gets_cpu(slot: &mut KernelSlot, idle: bool) {
     let Some(experiment) = thread::experiment() else { return };
-    if thread.slot.on_cpu_since != 0 {
+    if slot.on_cpu_since != 0 {
         count(Stat::SwitchesMissed, 1);
     }
+    // What it says of itself is what it said when it left its CPU: it alone writes there.
+    let paying = u32::from(slot.flags & flags::PAYING != 0);
+    let target = TargetSlot { paid: slot.paid_seen, paying, ..TargetSlot::default() };
     // Not in the thread's own context, but nobody else is: it is about to run here.
-    thread.get_cpu(&experiment, idle, now());
+    thread::get_cpu(slot, &target, &experiment, idle, now());
 }
 
 /// A task is being woken, by the current one or by an interrupt on its back.
 #[inline(always)]
 pub fn try_waking(task: Task) {
     let Some(tid) = read::<u32>(task, offsets().task_pid) else { return };
-    let Some(woken) = thread::index_of(tid).and_then(thread::at) else { return };
+    let Some(woken) = thread::index_of(tid).and_then(thread::slot_at) else { return };
     let now = now();
-    woken.slot.ready_at = now;
+    woken.ready_at = now;
     let Some(experiment) = thread::experiment() else { return };
     let local = match interrupts::waker() {
         Waker::Interrupt => None,
@@ -99,13 +109,13 @@ pub fn try_waking(task: Task) {
     };
     match local {
         Some(local) => {
-            woken.slot.woken_local = local;
-            woken.slot.woken_epoch = experiment.epoch;
-            woken.slot.woken_at = now;
+            woken.woken_local = local;
+            woken.woken_epoch = experiment.epoch;
+            woken.woken_at = now;
             count(Stat::WakeEdges, 1);
         }
         None => {
-            woken.slot.woken_at = 0;
+            woken.woken_at = 0;
             count(Stat::WakeOther, 1);
         }
     }

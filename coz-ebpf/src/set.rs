@@ -45,13 +45,14 @@ pub fn has_other_rights(task: Task) -> bool {
 pub fn try_admit(task: Task) -> Option<()> {
     let at = offsets();
     let tgid: u32 = read(task, at.task_tgid)?;
-    PROCESSES.get_ptr(tgid)?;
+    // SAFETY: a pointer into the map.
+    let book = unsafe { (*PROCESSES.get_ptr(tgid)?).book } as u8;
     let tid: u32 = read(task, at.task_pid)?;
     let flags: u32 = read(task, at.task_flags)?;
     if thread::index_of(tid).is_some() || flags & PF_EXITING != 0 {
         return None;
     }
-    let (index, thread) = thread::claim(task, tid, tgid)?;
+    let (index, thread) = thread::claim(task, tid, tgid, book)?;
     // What it does at this moment its first event will tell. One that waits is taken to have begun now.
     if read::<u32>(task, at.task_state)? & WAITING != 0 {
         // SAFETY: a helper without arguments.

@@ -1,6 +1,6 @@
 //! From a thread to its slot, and the slot's birth and death.
 
-use core::intrinsics::{AtomicOrdering, atomic_cxchg};
+use core::intrinsics::{AtomicOrdering, atomic_cxchg, atomic_xadd};
 
 use aya_ebpf::helpers::generated::{bpf_get_current_task_btf, bpf_task_pt_regs};
 use coz_common::{
@@ -11,7 +11,7 @@ use coz_common::{
 
 use crate::{
     kernel::{Task, read},
-    maps::{CPU_CLOCK, GLOBAL, PAYMENTS, SLOTS, TIDS, control, count, offsets},
+    maps::{CPU_CLOCK, DISBELIEVED, GLOBAL, PAYMENTS, SLOTS, TIDS, control, count, offsets},
 };
 
 /// Offsets of instruction and stack pointer in the registers that a thread left user mode with (x86-64
@@ -22,6 +22,8 @@ const PT_REGS_SP: u32 = 152;
 
 /// A thread of the profiled set, at an event in its own context or on its own CPU.
 pub struct Thread {
+    /// Where it stands in the tables.
+    index: u32,
     /// What the kernel knows of it.
     pub slot: &'static mut KernelSlot,
     /// What it says of itself.
@@ -38,31 +40,33 @@ pub fn index_of(tid: u32) -> Option<u32> {
 /// The thread of a slot.
 #[inline(always)]
 pub fn at(index: u32) -> Option<Thread> {
-    // SAFETY: pointers into maps, which live as long as the programs do. A slot is changed only in its thread's
-    // own context (or on its CPU, at a switch); its waker's CPU touches other fields.
-    unsafe { Some(Thread { slot: &mut *SLOTS.get_ptr_mut(index)?, target: &*PAYMENTS.get_ptr(index)? }) }
+    let slot = slot_at(index)?;
+    let target = written(slot.book, index)?;
+    Some(Thread { index, slot, target })
+}
+
+/// What the kernel knows of the thread of a slot.
+#[inline(always)]
+pub fn slot_at(index: u32) -> Option<&'static mut KernelSlot> {
+    // SAFETY: a pointer into a map, which lives as long as the programs do. A slot is changed only in its thread's own context (or
+    // on its CPU, at a switch); its waker's CPU touches other fields.
+    unsafe { Some(&mut *SLOTS.get_ptr_mut(index)?) }
+}
+
+/// What stands at this place in a book.
+#[inline(always)]
+fn written(book: u8, index: u32) -> Option<&'static TargetSlot> {
+    PAYMENTS.get_value(u32::from(book), &index)
 }
 
 impl Thread {
-    /// Gets a CPU, which had been `idle` until now.
-    #[inline(always)]
-    pub fn get_cpu(&mut self, experiment: &Experiment, idle: bool, now: u64) {
-        let required = required(experiment.epoch);
-        let Some(clock) = CPU_CLOCK.get_ptr(0) else { return };
-        // SAFETY: this CPU's own element.
-        let cpu = clock::Place { clock: unsafe { &*clock }, idle };
-        let began = clock::get_cpu(self.slot, self.target, experiment, required, cpu, now);
-        count(Stat::RunqueueNs, began.waited);
-        count(Stat::InheritedNs, began.inherited);
-    }
-
     /// Brings the slot of the current thread up to date: the epoch, what was paid, the CPU time. Every event in its
     /// context starts here. Returns what is required of everyone now.
     #[inline(always)]
     pub fn catch_up(&mut self, experiment: &Experiment, now: u64) -> u64 {
         if let Some(since) = clock::missed_switch(self.slot, now) {
             count(Stat::SwitchesMissed, 1);
-            self.get_cpu(experiment, false, since);
+            get_cpu(self.slot, self.target, experiment, false, since);
         }
         let ran = clock::account_cpu(self.slot, self.target, now);
         count(Stat::CpuNs, ran);
@@ -71,10 +75,32 @@ impl Thread {
         match clock::fold_payment(self.slot, self.target, required, now.saturating_sub(experiment.started_ns))
         {
             Some(paid) => count(Stat::PaidNs, paid),
-            None => count(Stat::PaidAbsurd, 1),
+            None => self.disbelieve(),
         }
         count(Stat::InheritedNs, clock::absorb_spinning(self.slot, required, ran));
         required
+    }
+
+    /// It claims what cannot be.
+    #[inline(always)]
+    fn disbelieve(&self) {
+        count(Stat::PaidAbsurd, 1);
+        if let Some(by_book) = DISBELIEVED.get_ptr_mut(self.slot.book.into()) {
+            // SAFETY: a word of a map that every CPU adds to: one instruction.
+            unsafe { atomic_xadd::<u64, u64, { AtomicOrdering::Relaxed }>(by_book, 1) };
+        }
+    }
+
+    /// Sees to it that the thread's payments are looked for in this book: its process has been given one, or has lost it.
+    #[inline(always)]
+    pub fn keep_book(&mut self, book: u32) {
+        if u32::from(self.slot.book) == book {
+            return;
+        }
+        if let Some(target) = written(book as u8, self.index) {
+            self.target = target;
+            self.slot.open_book(book as u8, target);
+        }
     }
 
     /// The thread, which is the current one, blocks here or has woken somebody: what comes now is another stretch.
@@ -105,6 +131,18 @@ impl Thread {
         count(Stat::ChargedNs, charged);
         raise(experiment.epoch, self.slot.local)
     }
+}
+
+/// A thread gets a CPU, which had been `idle` until now.
+#[inline(always)]
+pub fn get_cpu(slot: &mut KernelSlot, target: &TargetSlot, experiment: &Experiment, idle: bool, now: u64) {
+    let required = required(experiment.epoch);
+    let Some(clock) = CPU_CLOCK.get_ptr(0) else { return };
+    // SAFETY: this CPU's own element.
+    let cpu = clock::Place { clock: unsafe { &*clock }, idle };
+    let began = clock::get_cpu(slot, target, experiment, required, cpu, now);
+    count(Stat::RunqueueNs, began.waited);
+    count(Stat::InheritedNs, began.inherited);
 }
 
 /// The experiment as it is now.
@@ -199,8 +237,8 @@ const TAKEN: u32 = u32::MAX;
 
 /// Makes a slot for a task that joins the set. `None`: no place (counted), or it is just joining elsewhere.
 #[inline(always)]
-pub fn join(task: Task, tid: u32, tgid: u32) -> Option<Thread> {
-    let (index, thread) = claim(task, tid, tgid)?;
+pub fn join(task: Task, tid: u32, tgid: u32, book: u8) -> Option<Thread> {
+    let (index, thread) = claim(task, tid, tgid, book)?;
     publish(tid, index);
     Some(thread)
 }
@@ -208,7 +246,7 @@ pub fn join(task: Task, tid: u32, tgid: u32) -> Option<Thread> {
 /// The first half of [`join`]: the slot is made, and nobody sees it yet. A thread can join from two sides at once, when it is
 /// born while those that run already are admitted: it gets one slot.
 #[inline(always)]
-pub fn claim(task: Task, tid: u32, tgid: u32) -> Option<(u32, Thread)> {
+pub fn claim(task: Task, tid: u32, tgid: u32, book: u8) -> Option<(u32, Thread)> {
     let key = key_of(task)?;
     let word = TIDS.get_ptr_mut(tid)?;
     // SAFETY: a word of a map, claimed by compare-and-exchange.
@@ -218,34 +256,40 @@ pub fn claim(task: Task, tid: u32, tgid: u32) -> Option<(u32, Thread)> {
     if !ours {
         let index = before.wrapping_sub(1);
         // `None`: it is joining just now.
-        let known = at(index)?;
-        if known.slot.key == key {
-            known.slot.reset(tid, tgid, known.target);
-            return Some((index, known));
+        let known = slot_at(index)?;
+        if known.key == key {
+            return owned(index, known, tid, tgid, book);
         }
         // What a dead thread has left whose last switch was not seen. SAFETY: as in `leave`.
-        unsafe { core::ptr::write_volatile(&raw mut known.slot.key, 0) };
+        unsafe { core::ptr::write_volatile(&raw mut known.key, 0) };
     }
     for probe in 0..SLOT_PROBES {
         let index = abi::slot_place(key, probe);
-        let Some(thread) = at(index) else { continue };
+        let Some(slot) = slot_at(index) else { continue };
         // SAFETY: the key is claimed by compare-and-exchange; whoever gets it owns the slot.
         let (_, claimed) = unsafe {
             atomic_cxchg::<u64, { AtomicOrdering::SeqCst }, { AtomicOrdering::SeqCst }>(
-                &raw mut thread.slot.key,
+                &raw mut slot.key,
                 0,
                 key,
             )
         };
         if claimed {
-            thread.slot.reset(tid, tgid, thread.target);
-            return Some((index, thread));
+            return owned(index, slot, tid, tgid, book);
         }
     }
     // SAFETY: a word of a map, ours until now.
     unsafe { core::ptr::write_volatile(word, 0) };
     count(Stat::SlotsFull, 1);
     None
+}
+
+/// The slot has a new owner.
+#[inline(always)]
+fn owned(index: u32, slot: &'static mut KernelSlot, tid: u32, tgid: u32, book: u8) -> Option<(u32, Thread)> {
+    let target = written(book, index)?;
+    slot.reset(tid, tgid, book, target);
+    Some((index, Thread { index, slot, target }))
 }
 
 /// The second half: from now on the thread's events are seen.

@@ -1,6 +1,6 @@
 //! The profiler's state in the kernel, and what every event begins with: coz-ebpf's `thread`.
 
-use coz_common::abi::{Control, KernelSlot, STATE_IDLE, STATE_RUNNING, TargetSlot};
+use coz_common::abi::{Control, KernelSlot, NO_BOOK, STATE_IDLE, STATE_RUNNING, TargetSlot};
 use coz_common::clock::{self, CpuClock, Experiment, TaggedDelay, absorbed, debt};
 use coz_common::stretch::SHARE_ONE;
 
@@ -156,7 +156,7 @@ impl Profiler {
         }
         self.asides[id] = Aside::default();
         let target = self.targets[id];
-        self.slots[id].reset(id as u32 + 1, 1, &target);
+        self.slots[id].reset(id as u32 + 1, 1, NO_BOOK, &target);
         self.watch(id);
     }
 

@@ -10,6 +10,10 @@ pub struct Process {
     pub seccomp_filters: u32,
     /// Number of its address space (`crate::unwind::AddressSpace`); 0 = not known.
     pub space: u32,
+    /// Number of the book that it was given: the table in which its threads say what they have paid. [`super::NO_BOOK`]: none.
+    pub book: u32,
+    /// Explicit padding.
+    pub _pad: u32,
 }
 
 /// `Event::kind`: a thread or process of the profiled set was born; `tid` is the child, `other` its parent.

@@ -54,7 +54,9 @@ pub struct KernelSlot {
     /// Which of `kinds` the present stretch is of; [`STRETCH_KINDS`] where none was free.
     pub stretch: u16,
     /// Bits of [`flags`].
-    pub flags: u16,
+    pub flags: u8,
+    /// The number of the book that its [`TargetSlot`] is in: that of the user whose process it is.
+    pub book: u8,
     /// What it owed when it last came back from a wait that no thread of the set has ended (input, output, a timer).
     pub private: u64,
     /// The kinds of stretches seen in this epoch.
@@ -89,20 +91,31 @@ pub struct Kind {
 }
 
 impl KernelSlot {
-    /// The slot gets a new owner: everything but the claimed key is set anew. What the owner before has paid, and
-    /// the signals that it was sent, are behind us.
+    /// The slot gets a new owner: everything but the claimed key is set anew.
     #[inline(always)]
-    pub fn reset(&mut self, tid: u32, tgid: u32, target: &TargetSlot) {
+    pub fn reset(&mut self, tid: u32, tgid: u32, book: u8, target: &TargetSlot) {
         let key = self.key;
-        *self = Self { key, tid, tgid, paid_seen: target.paid, sent: target.acked, ..Self::default() };
+        *self = Self { key, tid, tgid, ..Self::default() };
         self.kinds[0].place = PLACE_START;
+        self.open_book(book, target);
+    }
+
+    /// From now on this is where the thread says what it has paid. What others have said there before, and the signals that were
+    /// answered, are behind us.
+    #[inline(always)]
+    pub fn open_book(&mut self, book: u8, target: &TargetSlot) {
+        self.book = book;
+        self.paid_seen = target.paid;
+        self.sent = target.acked;
     }
 }
 
 /// Bits of [`KernelSlot::flags`].
 pub mod flags {
     /// The thread is on its way out: its memory is gone, it has no call chain any more.
-    pub const LEAVING: u16 = 1;
+    pub const LEAVING: u8 = 1;
+    /// The thread was in its handler when it last left its CPU, and is so until it gets one again.
+    pub const PAYING: u8 = 2;
 }
 
 /// What a thread says of itself: written by the shim in the thread's own context, never by anyone else.

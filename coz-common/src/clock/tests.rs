@@ -136,6 +136,24 @@ fn a_target_that_lies_gains_nothing() {
 }
 
 #[test]
+fn a_target_that_lies_credibly_is_ahead_by_a_millisecond_at_most() {
+    let mut t = thread();
+    let mut target = TargetSlot::default();
+    for _ in 0..100 {
+        target.paid += 40_000_000;
+        fold_payment(&mut t, &target, 5_000_000, 50_000_000);
+    }
+    // What it has beyond what is required it would hand on to whoever waits for it.
+    assert_eq!((t.local, t.credit), (5_000_000, OVERSLEPT));
+    assert_eq!(fold_payment(&mut t, &target, 5_000_000, 50_000_000), Some(0));
+    // What it has absorbed by other ways stays.
+    t.credit = 3 * OVERSLEPT;
+    target.paid += 1;
+    assert_eq!(fold_payment(&mut t, &target, 5_000_000, 50_000_000), Some(0));
+    assert_eq!(t.credit, 3 * OVERSLEPT);
+}
+
+#[test]
 fn woken_by_a_thread_that_owes_the_debt_comes_along() {
     // W owes 40 of 100; T, all paid, waits 1000 for it.
     let mut t = thread();

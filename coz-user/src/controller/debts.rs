@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use coz_common::{
     abi::{KernelSlot, TargetSlot},
-    clock::debt,
+    clock::{OVERSLEPT, debt},
 };
 
 use crate::{experiment::record::ThreadDelay, kernel::load::Kernel};
@@ -25,12 +25,15 @@ struct Thread {
     delay: ThreadDelay,
     /// What it had paid in all when its experiment before ended.
     paid: u64,
+    /// In this book.
+    book: u8,
 }
 
 impl Debts {
     /// An experiment with delays has ended.
     pub fn ended(&mut self, kernel: &Kernel, epoch: u32) {
         let required = kernel.required(epoch).0;
+        let books = kernel.books.open();
         for index in 0..kernel.slots.len() {
             let Some(slot) = kernel.slots.get(index) else { continue };
             // SAFETY: within the mapping and aligned. Most of the table is free: two words tell.
@@ -40,7 +43,8 @@ impl Debts {
             if key == 0 || of != epoch {
                 continue;
             }
-            if let (Some(slot), Some(payments)) = (kernel.slots.read(index), kernel.payments.read(index)) {
+            let Some(slot) = kernel.slots.read(index) else { continue };
+            if let Some(payments) = books.read(&slot, index) {
                 self.add(&slot, &payments, required, |tid| {
                     std::fs::read_to_string(format!("/proc/{tid}/comm")).unwrap_or_default()
                 });
@@ -60,12 +64,17 @@ impl Debts {
             },
             // What the slot's owners before have paid is not its own; of its first experiment, that is not known.
             paid: payments.paid,
+            book: slot.book,
         });
         thread.delay.owed_ns += required;
         thread.delay.unpaid_ns += debt(slot, required);
-        thread.delay.paid_ns += payments.paid.saturating_sub(thread.paid);
+        // No more than it can have: the target may write what it likes.
+        let paid = payments.paid.wrapping_sub(thread.paid).min(required.saturating_add(OVERSLEPT));
+        thread.delay.paid_ns =
+            thread.delay.paid_ns.saturating_add(if thread.book == slot.book { paid } else { 0 });
         thread.delay.visits += u64::from(slot.visits);
         thread.paid = payments.paid;
+        thread.book = slot.book;
     }
 
     /// Those that left most unpaid, worst first.

@@ -90,6 +90,8 @@ impl Session {
         let samples = self.with_texts(self.samples());
         let wall = end.since(self.released);
         let facts = Facts {
+            disbelieved: self.ready.kernel.disbelieved(),
+            users: self.ready.kernel.books.count() - 1,
             wall,
             delay: self.delay,
             unpaid: self.unpaid,

@@ -14,12 +14,13 @@ use crate::{experiment::machine::Event, kernel::control::now, target::process};
 
 impl Session {
     pub(super) fn registered(&mut self, registered: Registered) {
-        let Registered { pid, handler } = registered;
+        let Registered { pid, handler, book } = registered;
         // Nothing is sent before the handler is known.
         let waits = self.asks_filters(pid, handler);
         self.describe(pid, |process| {
             process.handler = if waits { 0 } else { handler };
             process.seccomp_filters = 0;
+            process.book = book;
         });
     }
 

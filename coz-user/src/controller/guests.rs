@@ -3,7 +3,7 @@
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
     fmt::Write as _,
-    os::fd::OwnedFd,
+    io,
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicBool, Ordering},
@@ -14,9 +14,12 @@ use std::{
 
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-use crate::target::{
-    inject::{self, Entered, Left, Refused},
-    process,
+use crate::{
+    kernel::books::{Books, Given},
+    target::{
+        inject::{self, Entered, Left, Refused},
+        process,
+    },
 };
 
 /// So many processes are entered, or left, at once.
@@ -60,15 +63,15 @@ pub struct Guests {
 impl Guests {
     /// Starts the threads that enter; answers come through the channel.
     #[must_use]
-    pub fn new(maps: [Arc<OwnedFd>; 5], signal: u32) -> (Self, UnboundedReceiver<Answer>) {
+    pub fn new(books: &Books, signal: u32) -> (Self, UnboundedReceiver<Answer>) {
         let (jobs, work) = mpsc::channel();
         let (answers, answered) = unbounded_channel();
-        let (work, maps, over) = (Arc::new(Mutex::new(work)), Arc::new(maps), Arc::<AtomicBool>::default());
+        let (work, over) = (Arc::new(Mutex::new(work)), Arc::<AtomicBool>::default());
         let start = |_| {
-            let (work, maps, answers) = (Arc::clone(&work), Arc::clone(&maps), answers.clone());
+            let (work, books, answers) = (Arc::clone(&work), books.clone(), answers.clone());
             let over = Arc::clone(&over);
             // They end when `jobs` is dropped. Where none can be started nobody is delayed, which the report says.
-            let body = move || enter_each(&work, &maps, signal, &over, &answers);
+            let body = move || enter_each(&work, &books, signal, &over, &answers);
             thread::Builder::new().name("coz-enter".into()).spawn(body).ok()
         };
         let threads = (0..AT_ONCE).filter_map(start).collect();
@@ -248,7 +251,7 @@ fn leave(entered: &Entered) -> Option<String> {
 
 fn enter_each(
     work: &Mutex<mpsc::Receiver<Job>>,
-    maps: &inject::Maps,
+    books: &Books,
     signal: u32,
     over: &AtomicBool,
     answers: &UnboundedSender<Answer>,
@@ -256,6 +259,11 @@ fn enter_each(
     loop {
         let job = work.lock().unwrap_or_else(PoisonError::into_inner).recv();
         let Ok(job) = job else { return };
+        // What it gets goes by whose it is.
+        let given = |uid| match books.of(uid) {
+            Ok(Given { book, maps }) => Ok(inject::Given { book, maps }),
+            Err(error) => Err(io::Error::other(format!("{error:#}"))),
+        };
         let is_over = || over.load(Ordering::Relaxed);
         if is_over() {
             return;
@@ -263,7 +271,7 @@ fn enter_each(
         // Process ids are small.
         let answer = match job {
             Job::Enter(pid) => {
-                Answer::Entered(pid, inject::enter_unless(pid.cast_signed(), maps, signal, &is_over))
+                Answer::Entered(pid, inject::enter_unless(pid.cast_signed(), &given, signal, &is_over))
             }
             Job::Ask(pid, handler) => {
                 Answer::Asked(pid, handler, inject::filters_allow(pid.cast_signed(), &is_over))

@@ -87,6 +87,10 @@ pub struct Facts {
     pub points: Vec<PointRun>,
     /// Programs that made code and wrote no perf map: file name and process id.
     pub without_map: Vec<(String, u32)>,
+    /// Payments that were not credible, by user.
+    pub disbelieved: Vec<(u32, u64)>,
+    /// In how many users' processes there are delays.
+    pub users: usize,
     /// Whether the shim is in the target.
     pub can_pay: bool,
     /// What could not be done.
@@ -127,6 +131,24 @@ fn made_code(stats: &Stats, programs: &[(String, u32)]) -> Option<String> {
          (/tmp/perf-PID.map) tells what is where in it: its time counts for whoever called it, or for no line. Have the map \
          written ({option}), and bring that code into scope: --scope-binary '[jit]'"
     ))
+}
+
+/// What is said of payments that cannot be. Where processes of several users are delayed, whose they were: each user's write what they
+/// have paid into a table of their own.
+fn not_credible(all: u64, by_user: &[(u32, u64)], users: usize) -> Vec<String> {
+    let plural = |count: u64| if count == 1 { "" } else { "s" };
+    if users < 2 || by_user.is_empty() {
+        let s = plural(all);
+        return vec![format!("{all} payment{s} of the program were not credible, and did not count")];
+    }
+    let said = |&(user, count): &(u32, u64)| {
+        let s = plural(count);
+        format!(
+            "{count} payment{s} of processes of user {user} were not credible, and did not count: of their lines, do not believe what \
+             is predicted. Other users' processes have no part in it"
+        )
+    };
+    by_user.iter().map(said).collect()
 }
 
 /// What the report says about the run's health.
@@ -170,7 +192,7 @@ pub fn health(stats: &Stats, facts: Facts) -> Health {
     }
     warnings.extend(made);
     if stats.get(Stat::PaidAbsurd) > 0 {
-        warnings.push(format!("{} payments of the program were not credible", stats.get(Stat::PaidAbsurd)));
+        warnings.extend(not_credible(stats.get(Stat::PaidAbsurd), &facts.disbelieved, facts.users));
     }
     Health {
         samples,

@@ -163,10 +163,11 @@ impl Session {
     }
 
     fn has_handler(&mut self, pid: u32, entered: &Entered) {
-        let (handler, filters) = (entered.handler(), entered.seccomp_filters());
+        let (handler, filters, book) = (entered.handler(), entered.seccomp_filters(), entered.book());
         self.describe(pid, |process| {
             process.handler = handler;
             process.seccomp_filters = filters;
+            process.book = book;
         });
     }
 

@@ -64,8 +64,8 @@ impl Launcher {
                 let name = name.to_string_lossy();
                 identity::set(&mut environment, &name, &value);
             }
-            let maps = kernel.shared_maps()?.map(Arc::new);
-            door = Some((listener, Door { maps, shim: Arc::clone(&memfd), signal, uid: identity.uid, news }));
+            let (given, uid) = (kernel.books.of(identity.uid)?, identity.uid);
+            door = Some((listener, Door { given, shim: Arc::clone(&memfd), signal, uid, news }));
             shim = Some((memfd, number));
         }
         let (file, argv) = program.command(typed, arguments);

@@ -5,9 +5,12 @@ use std::{os::fd::OwnedFd, sync::Arc};
 use coz_common::abi::{ABI_VERSION, Hello, Welcome};
 use tokio::sync::mpsc::UnboundedSender;
 
-use crate::target::{
-    process,
-    registration::{Registrar, Registration},
+use crate::{
+    kernel::books::Given,
+    target::{
+        process,
+        registration::{Peer, Registrar, Registration},
+    },
 };
 
 /// A program of the set has started, with the shim in it.
@@ -17,45 +20,49 @@ pub struct Registered {
     pub pid: u32,
     /// Address of the shim's handler in it.
     pub handler: u64,
+    /// The book that it was given.
+    pub book: u32,
 }
 
 /// Answers from what is known beforehand; the session hears of it through a channel.
 #[derive(Debug)]
 pub struct Door {
-    /// The maps, in the order of `abi::HELLO_REGISTER`.
-    pub maps: [Arc<OwnedFd>; 5],
+    /// What programs of this user get.
+    pub given: Given,
     /// The shim itself, for programs that are executed later.
     pub shim: Arc<OwnedFd>,
     /// The signal to listen to.
     pub signal: u32,
-    /// Only programs of this user (or root's) belong to the target.
+    /// Only programs of this user belong to the target.
     pub uid: u32,
     /// The session.
     pub news: UnboundedSender<Registered>,
 }
 
 impl Door {
-    fn is_ours(&self, pid: u32) -> bool {
-        let status = i32::try_from(pid).ok().and_then(|pid| process::status(pid).ok().flatten());
-        status.is_some_and(|status| status.uids[0] == self.uid || status.uids[0] == 0)
+    /// Whether it was this user who connected, and the process of that number is still his: it may have ended since.
+    fn is_ours(&self, peer: Peer) -> bool {
+        let status = i32::try_from(peer.pid).ok().and_then(|pid| process::status(pid).ok().flatten());
+        peer.uid == self.uid && status.is_some_and(|status| status.uids[0] == self.uid)
     }
 }
 
 impl Registrar for Door {
-    fn register(&self, pid: u32, hello: Hello) -> Option<Registration> {
-        if !self.is_ours(pid) || hello.abi_version != ABI_VERSION {
+    fn register(&self, peer: Peer, hello: Hello) -> Option<Registration> {
+        let Peer { pid, .. } = peer;
+        if !self.is_ours(peer) || hello.abi_version != ABI_VERSION {
             return None;
         }
         let pid_namespace = process::pid_namespace(pid as i32).ok().flatten()?;
-        self.news.send(Registered { pid, handler: hello.handler }).ok()?;
+        self.news.send(Registered { pid, handler: hello.handler, book: self.given.book }).ok()?;
         Some(Registration {
             welcome: Welcome { abi_version: ABI_VERSION, signal: self.signal, pid_namespace, _pad: 0 },
-            maps: self.maps.clone(),
+            maps: self.given.maps.clone(),
         })
     }
 
-    fn shim(&self, pid: u32) -> Option<(Welcome, Arc<OwnedFd>)> {
+    fn shim(&self, peer: Peer) -> Option<(Welcome, Arc<OwnedFd>)> {
         let welcome = Welcome { abi_version: ABI_VERSION, signal: self.signal, ..Welcome::default() };
-        self.is_ours(pid).then(|| (welcome, Arc::clone(&self.shim)))
+        self.is_ours(peer).then(|| (welcome, Arc::clone(&self.shim)))
     }
 }

@@ -256,7 +256,7 @@ pub fn prepare(config: &RunConfig, voice: &Voice) -> Result<Ready> {
             kernel.follow(suspended.pid() as u32);
             // Programs that load nothing: this one, or one that it executes.
             if delays {
-                let entering = Guests::new(kernel.shared_maps()?.map(Arc::new), SIGNAL);
+                let entering = Guests::new(&kernel.books, SIGNAL);
                 (guests, answers) = (Some(entering.0), entering.1);
             }
             Beginning::Launch(suspended)
@@ -264,7 +264,7 @@ pub fn prepare(config: &RunConfig, voice: &Voice) -> Result<Ready> {
         Found::Running { members, .. } => {
             kernel.prepare_admission()?;
             if delays && !asked.is_empty() {
-                let entering = Guests::new(kernel.shared_maps()?.map(Arc::new), SIGNAL);
+                let entering = Guests::new(&kernel.books, SIGNAL);
                 (guests, answers) = (Some(entering.0), entering.1);
             }
             kernel.follow_rule(&members.rule());

@@ -203,6 +203,7 @@ impl Kernel {
     #[must_use]
     pub fn standing(&self, epoch: u32, now: Nanos) -> Standing {
         let required = self.required(epoch).0;
+        let books = self.books.open();
         let threads = (0..self.slots.len()).filter_map(|index| {
             let slot = self.slots.get(index)?;
             // SAFETY: within the mapping and aligned. Most of the table is free: two words tell.
@@ -210,7 +211,7 @@ impl Kernel {
                 ((&raw const (*slot).key).read_volatile(), (&raw const (*slot).epoch).read_volatile())
             };
             let slot = if key != 0 && of == epoch { self.slots.read(index) } else { None }?;
-            let paid = self.payments.read(index).map_or(slot.paid_seen, |target| target.paid);
+            let paid = books.read(&slot, index).map_or(slot.paid_seen, |target| target.paid);
             Some(Stood {
                 absorbed: standing_of(&slot, paid, required, now.0),
                 visits: slot.visits.into(),

@@ -19,8 +19,8 @@ use aya::{
 use aya_log::EbpfLogger;
 use coz_common::{
     abi::{
-        Control, CounterSlot, Global, KernelSlot, LineCount, MAX_COUNTERS, MAX_LINES, MAX_SLOTS, Offsets,
-        TargetSlot,
+        Control, CounterSlot, Global, KernelSlot, LineCount, MAX_BOOKS, MAX_COUNTERS, MAX_LINES, MAX_SLOTS,
+        Offsets,
     },
     latency::{LatencyCounts, MAX_LATENCIES},
     point::{Code, Level, MAX_LEVELS, SYSCALL_POINTS},
@@ -28,6 +28,7 @@ use coz_common::{
 
 use super::{
     admission::ADMIT,
+    books::Books,
     btf::Btf,
     control_file::ControlFile,
     log::{KernelLog, Printer},
@@ -100,8 +101,10 @@ pub struct Kernel {
     pub global: MappedArray<Global>,
     /// Threads, as the kernel knows them.
     pub slots: MappedArray<KernelSlot>,
-    /// Threads, as they say of themselves.
-    pub payments: MappedArray<TargetSlot>,
+    /// Threads, as they say of themselves: a table for each user.
+    pub books: Books,
+    /// By table: how many payments were not credible.
+    disbelieved: MappedArray<u64>,
     /// coz.h counters.
     pub counters: MappedArray<CounterSlot>,
     /// Samples by line.
@@ -157,12 +160,22 @@ impl Kernel {
             .load(OBJECT)
             .context("cannot load the eBPF maps into the kernel")?;
         let missing = load_programs(&mut ebpf, &numbers)?;
+        let notice = ControlFile::new()?;
+        let copy = |name| -> Result<OwnedFd> {
+            fd(&ebpf, name)?
+                .try_clone_to_owned()
+                .with_context(|| format!("cannot copy the descriptor of {name}"))
+        };
+        let others = [notice.descriptor()?, copy("GLOBAL")?, copy("SLOTS")?, copy("COUNTERS")?];
+        let payments = ebpf.take_map("PAYMENTS").context("the eBPF object has no map PAYMENTS")?;
+        let books = Books::new(payments, others)?;
         Ok(Self {
             control: MappedArray::new(fd(&ebpf, "CONTROL")?, 1, "CONTROL")?,
-            notice: ControlFile::new()?,
+            notice,
             global: frozen(&ebpf, "GLOBAL", 1)?,
             slots: frozen(&ebpf, "SLOTS", MAX_SLOTS)?,
-            payments: MappedArray::read_only(fd(&ebpf, "PAYMENTS")?, MAX_SLOTS, "PAYMENTS")?,
+            books,
+            disbelieved: MappedArray::read_only(fd(&ebpf, "DISBELIEVED")?, MAX_BOOKS, "DISBELIEVED")?,
             counters: MappedArray::read_only(fd(&ebpf, "COUNTERS")?, MAX_COUNTERS, "COUNTERS")?,
             line_counts: MappedArray::read_only(fd(&ebpf, "LINE_COUNTS")?, MAX_LINES, "LINE_COUNTS")?,
             latencies: MappedArray::read_only(fd(&ebpf, "LATENCIES")?, MAX_LATENCIES, "LATENCIES")?,
@@ -292,18 +305,14 @@ impl Kernel {
         Detaching(threads)
     }
 
-    /// What the shim gets, in the order of `abi::HELLO_REGISTER`. The target can not write the first three, whatever
-    /// it does with the descriptors: the control page is sealed, the kernel's maps are frozen.
-    ///
-    /// # Errors
-    /// Where a descriptor can not be made.
-    pub fn shared_maps(&self) -> Result<[OwnedFd; 5]> {
-        let copy = |name| -> Result<OwnedFd> {
-            fd(&self.ebpf, name)?
-                .try_clone_to_owned()
-                .with_context(|| format!("cannot copy the descriptor of {name}"))
-        };
-        Ok([self.notice.descriptor()?, copy("GLOBAL")?, copy("SLOTS")?, copy("PAYMENTS")?, copy("COUNTERS")?])
+    /// Whose payments were not credible, and how many: by user id.
+    #[must_use]
+    pub fn disbelieved(&self) -> Vec<(u32, u64)> {
+        let counts = (0..self.books.count()).filter_map(|book| Some((book, self.disbelieved.read(book)?)));
+        counts
+            .filter(|(_, count)| *count > 0)
+            .filter_map(|(book, count)| Some((self.books.user(book)?, count)))
+            .collect()
     }
 }
 

@@ -1,6 +1,7 @@
 //! The kernel's side seen from user space: loading the programs, the shared maps, the facts of this machine.
 
 mod admission;
+pub mod books;
 pub mod btf;
 pub mod calibrate;
 pub mod control;

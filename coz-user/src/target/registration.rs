@@ -33,22 +33,31 @@ pub struct Registration {
     pub maps: [Arc<OwnedFd>; 5],
 }
 
+/// Who has connected, as the kernel says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Peer {
+    /// The process, as this one sees it.
+    pub pid: u32,
+    /// Its effective user id then.
+    pub uid: u32,
+}
+
 /// Who decides what a client gets.
 pub trait Registrar: Send + Sync + 'static {
-    /// A program has started. `pid` is as this process sees it. `None` refuses: it then runs unprofiled.
-    fn register(&self, pid: u32, hello: Hello) -> Option<Registration>;
+    /// A program has started. `None` refuses: it then runs unprofiled.
+    fn register(&self, peer: Peer, hello: Hello) -> Option<Registration>;
     /// A process is about to exec: the shim's memfd, and what [`Registrar::register`] would answer
     /// (only its version and its signal, not 0, are looked at). `None` refuses.
-    fn shim(&self, pid: u32) -> Option<(Welcome, Arc<OwnedFd>)>;
+    fn shim(&self, peer: Peer) -> Option<(Welcome, Arc<OwnedFd>)>;
 }
 
 impl<R: Registrar> Registrar for Arc<R> {
-    fn register(&self, pid: u32, hello: Hello) -> Option<Registration> {
-        (**self).register(pid, hello)
+    fn register(&self, peer: Peer, hello: Hello) -> Option<Registration> {
+        (**self).register(peer, hello)
     }
 
-    fn shim(&self, pid: u32) -> Option<(Welcome, Arc<OwnedFd>)> {
-        (**self).shim(pid)
+    fn shim(&self, peer: Peer) -> Option<(Welcome, Arc<OwnedFd>)> {
+        (**self).shim(peer)
     }
 }
 
@@ -108,7 +117,7 @@ async fn accept(listener: &AsyncFd<OwnedFd>) -> io::Result<OwnedFd> {
 }
 
 async fn answer(client: OwnedFd, registrar: &impl Registrar) -> io::Result<()> {
-    let pid = peer(&client)?;
+    let peer = peer(&client)?;
     let client = readable(client)?;
     let hello = client.async_io(Interest::READABLE, receive).await?;
     let nonsense = || io::Error::from(io::ErrorKind::InvalidData);
@@ -117,8 +126,8 @@ async fn answer(client: OwnedFd, registrar: &impl Registrar) -> io::Result<()> {
     }
     let refused = || (Welcome { abi_version: ABI_VERSION, ..Welcome::default() }, Vec::new());
     let (welcome, fds) = match hello.request {
-        HELLO_REGISTER => registrar.register(pid, hello).map(|r| (r.welcome, r.maps.to_vec())),
-        HELLO_SHIM => registrar.shim(pid).map(|(welcome, shim)| (welcome, vec![shim])),
+        HELLO_REGISTER => registrar.register(peer, hello).map(|r| (r.welcome, r.maps.to_vec())),
+        HELLO_SHIM => registrar.shim(peer).map(|(welcome, shim)| (welcome, vec![shim])),
         _ => return Err(nonsense()),
     }
     .unwrap_or_else(refused);
@@ -127,11 +136,11 @@ async fn answer(client: OwnedFd, registrar: &impl Registrar) -> io::Result<()> {
     send(client.get_ref(), welcome, &fds)
 }
 
-/// Process id of who connected, as this process's pid namespace sees it.
-fn peer(client: &OwnedFd) -> io::Result<u32> {
-    let pid = getsockopt(client, PeerCredentials)?.pid();
+fn peer(client: &OwnedFd) -> io::Result<Peer> {
+    let credentials = getsockopt(client, PeerCredentials)?;
     // 0: a process that our namespace does not see.
-    u32::try_from(pid).ok().filter(|&pid| pid != 0).ok_or(io::ErrorKind::NotFound.into())
+    let pid = u32::try_from(credentials.pid()).ok().filter(|&pid| pid != 0);
+    Ok(Peer { pid: pid.ok_or(io::ErrorKind::NotFound)?, uid: credentials.uid() })
 }
 
 fn receive(client: &OwnedFd) -> io::Result<Hello> {
@@ -180,12 +189,13 @@ mod tests {
     }
 
     impl Registrar for Giver {
-        fn register(&self, pid: u32, _: Hello) -> Option<Registration> {
-            self.seen.lock().unwrap().push(pid);
+        fn register(&self, peer: Peer, _: Hello) -> Option<Registration> {
+            assert_eq!(peer.uid, nix::unistd::geteuid().as_raw());
+            self.seen.lock().unwrap().push(peer.pid);
             let maps = [file(), file(), file(), file(), file()];
             self.willing.then_some(Registration { welcome: welcome(), maps })
         }
-        fn shim(&self, _: u32) -> Option<(Welcome, Arc<OwnedFd>)> {
+        fn shim(&self, _: Peer) -> Option<(Welcome, Arc<OwnedFd>)> {
             self.willing.then(|| (welcome(), file()))
         }
     }

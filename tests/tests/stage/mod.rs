@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use coz_common::abi::*;
 use coz_tests::table::Table;
-use coz_user::target::registration::{Listener, Registrar, Registration};
+use coz_user::target::registration::{Listener, Peer, Registrar, Registration};
 use coz_user::target::shim;
 
 /// The signal that the stage uses.
@@ -153,7 +153,7 @@ impl Controller {
 }
 
 impl Registrar for Controller {
-    fn register(&self, pid: u32, hello: Hello) -> Option<Registration> {
+    fn register(&self, Peer { pid, .. }: Peer, hello: Hello) -> Option<Registration> {
         assert!(hello.handler != 0);
         match self.mood {
             Mood::Refusing => return None,
@@ -175,7 +175,7 @@ impl Registrar for Controller {
         })
     }
 
-    fn shim(&self, _pid: u32) -> Option<(Welcome, Arc<OwnedFd>)> {
+    fn shim(&self, _: Peer) -> Option<(Welcome, Arc<OwnedFd>)> {
         Some((self.welcome(), Arc::clone(&self.shim)))
     }
 }

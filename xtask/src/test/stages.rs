@@ -162,6 +162,7 @@ const ROOT_TESTS: &[&str] = &[
     "inject",
     "whole_runs",
     "trees",
+    "users",
 ];
 
 #[cfg(test)]

@@ -20,6 +20,7 @@ pub struct Entered {
     pub(super) program: Program,
     pub(super) gate: Gate,
     pub(super) seat: Seat,
+    pub(super) book: u32,
     pub(super) signal: u32,
     pub(super) seccomp_filters: u32,
     pub(super) stopped_for: Nanos,
@@ -101,6 +102,12 @@ impl Entered {
     #[must_use]
     pub const fn handler(&self) -> u64 {
         self.seat.handler()
+    }
+
+    /// `Process::book`: which it was given.
+    #[must_use]
+    pub const fn book(&self) -> u32 {
+        self.book
     }
 
     /// `Process::seccomp_filters`.

@@ -32,6 +32,8 @@ const OURS: &[u8] = b"/memfd:coz-bpf-control";
 pub struct Looked {
     /// What it runs.
     pub program: Program,
+    /// Whose it is: its real user id.
+    pub uid: u32,
     /// Number of its pid namespace.
     pub pid_namespace: u32,
     /// The system calls of some of its threads are filtered.
@@ -75,10 +77,20 @@ pub fn look(pid: i32, signal: u32) -> Result<Looked, Refused> {
     let (blocking, is_filtered) = threads(pid, signal)?;
     Ok(Looked {
         program: Program::of(pid).map_err(trouble)?,
+        uid: status.uids[0],
         pid_namespace: process::pid_namespace(pid).ok().flatten().ok_or(Refused::Gone)?,
         is_filtered,
         blocking,
     })
+}
+
+/// Whose a process is now: its real user id.
+///
+/// # Errors
+/// It is gone.
+pub fn user(pid: i32) -> Result<u32, Refused> {
+    let status = process::status(pid).ok().flatten().ok_or(Refused::Gone)?;
+    Ok(status.uids[0])
 }
 
 /// Whether it is a thread of the kernel: newer kernels say so, and on all of them these are kthreadd and its children.

@@ -45,9 +45,21 @@ pub use self::{
 };
 use super::seccomp::{ENTER, PAY, SHIM};
 
-/// The maps, in the order of `abi::HELLO_REGISTER` (what `Kernel::shared_maps` gives and `Registration::maps` holds).
+/// The maps, in the order of `abi::HELLO_REGISTER` (what `Registration::maps` holds).
 /// `COUNTERS` is not mapped: programs look for coz.h's counters in the shim, at their start.
 pub type Maps = [Arc<OwnedFd>; 5];
+
+/// What a process gets.
+#[derive(Clone, Debug)]
+pub struct Given {
+    /// The number of the book among the maps (`Process::book`).
+    pub book: u32,
+    /// The maps.
+    pub maps: Maps,
+}
+
+/// Who says what a process of a user gets.
+pub type Giver<'a> = dyn Fn(u32) -> io::Result<Given> + Sync + 'a;
 
 /// Enters a process: from here on its threads pay when they are asked to by `signal`, once the kernel knows
 /// [`Entered::handler`] (`Process::handler`), as with a program that has registered the shim's.
@@ -57,16 +69,16 @@ pub type Maps = [Arc<OwnedFd>; 5];
 /// # Errors
 /// [`Refused`]: the process is as it was.
 pub fn enter(pid: i32, maps: &Maps, signal: u32) -> Result<Entered, Refused> {
-    enter_unless(pid, maps, signal, &|| false)
+    enter_unless(pid, &|_| Ok(Given { book: 0, maps: maps.clone() }), signal, &|| false)
 }
 
-/// The same, unless it is `over` before a good moment comes.
+/// The same, unless it is `over` before a good moment comes. It gets what is `given` to its user (the real one: who can act as him).
 ///
 /// # Errors
 /// [`Refused`]: the process is as it was.
 pub fn enter_unless(
     pid: i32,
-    maps: &Maps,
+    given: &Giver<'_>,
     signal: u32,
     over: &(dyn Fn() -> bool + Sync),
 ) -> Result<Entered, Refused> {
@@ -77,6 +89,10 @@ pub fn enter_unless(
     // Any of its threads may be asked to pay.
     let seccomp_filters =
         if is_filtered { filters::judge(pid, &program, gate, over, &[ENTER, PAY])? } else { 0 };
+    const GIVE: &str = "give it a table of payments";
+    let failed = |error| Refused::Failed { what: GIVE, error };
+    // What has to be made for a user is made before a thread is stopped.
+    given(looked.uid).map_err(failed)?;
     let done = attempt::with_one_stopped(
         pid,
         &program,
@@ -85,7 +101,9 @@ pub fn enter_unless(
         over,
         |_| false,
         |held| {
-            Seat::take(held, maps, &pidfd, pid_namespace, signal).map_err(|(what, error)| {
+            // It may have become another user's since, and its number another process's.
+            let Given { book, maps } = given(look::user(pid)?).map_err(failed)?;
+            let taken = Seat::take(held, &maps, &pidfd, pid_namespace, signal).map_err(|(what, error)| {
                 match error.raw_os_error() {
                     Some(libc::ESRCH) => Refused::Gone,
                     Some(libc::EMFILE | libc::ENFILE | libc::ENOMEM) => {
@@ -93,7 +111,8 @@ pub fn enter_unless(
                     }
                     _ => Refused::Failed { what, error },
                 }
-            })
+            });
+            Ok((taken?, book))
         },
     )?;
     let notices = notices(pid, &looked, &done, signal);
@@ -101,7 +120,8 @@ pub fn enter_unless(
         pid,
         program,
         gate,
-        seat: done.value,
+        seat: done.value.0.clone(),
+        book: done.value.1,
         signal,
         seccomp_filters,
         stopped_for: Nanos(done.stopped_for.as_nanos() as u64),
@@ -121,7 +141,7 @@ pub fn filters_allow(pid: i32, over: &(dyn Fn() -> bool + Sync)) -> Result<u32, 
 }
 
 /// What the user is to know.
-fn notices(pid: i32, looked: &Looked, done: &Done<Seat>, signal: u32) -> Vec<String> {
+fn notices(pid: i32, looked: &Looked, done: &Done<(Seat, u32)>, signal: u32) -> Vec<String> {
     let mut notices = Vec::new();
     let tid = done.tid;
     let call = usize::try_from(done.in_call).ok().and_then(syscalls::Sysno::new);
