@@ -31,6 +31,8 @@ mod signal;
 #[cfg(target_arch = "bpf")]
 mod spin;
 #[cfg(target_arch = "bpf")]
+mod steps;
+#[cfg(target_arch = "bpf")]
 mod thread;
 #[cfg(target_arch = "bpf")]
 mod unwind;
