@@ -58,6 +58,17 @@ static INCLUSIVE: u32 = 0;
 #[unsafe(no_mangle)]
 static LOOPS: u32 = 0;
 
+/// 1: a switch tells what state the thread is in that loses its CPU. Set at load.
+#[unsafe(no_mangle)]
+static SWITCH_STATE: u32 = 0;
+
+/// Whether a switch tells what state the thread is in that loses its CPU.
+#[inline(always)]
+pub fn switch_has_state() -> bool {
+    // SAFETY: as below.
+    unsafe { core::ptr::read_volatile(&raw const SWITCH_STATE) != 0 }
+}
+
 /// Whether the kernel has `bpf_loop`.
 #[inline(always)]
 pub fn has_loops() -> bool {

@@ -12,7 +12,7 @@ pub use self::table::{failures, render};
 use super::{
     btf::{Btf, BtfError},
     environment::{self, Machine},
-    features,
+    features::{self, Features},
     programs::trial,
 };
 
@@ -74,7 +74,10 @@ pub fn programs(btf: &Result<Btf, BtfError>, machine: &[Check]) -> Vec<Check> {
         return vec![helpers];
     }
     let tried = environment::pid_max().and_then(|pid_max| trial(btf, pid_max));
-    vec![helpers, programs::judge(tried.map_err(|error| format!("{error:#}")))]
+    vec![
+        helpers,
+        programs::judge(tried.map_err(|error| format!("{error:#}")), &Features::ask(btf).shortfalls()),
+    ]
 }
 
 /// Looks at a program, named as on the command line of `run`.

@@ -8,7 +8,7 @@ use std::{
 
 use anyhow::{Context, Result, anyhow, bail};
 use aya::{
-    Ebpf, EbpfLoader, include_bytes_aligned,
+    Ebpf, EbpfLoader,
     maps::{Array, Map, MapData, RingBuf},
     programs::{
         BtfTracePoint, PerfEvent, UProbe,
@@ -29,15 +29,14 @@ use coz_common::{
 use super::{
     btf::Btf,
     control_file::ControlFile,
-    features,
+    features::Features,
     log::{KernelLog, Printer},
     mapped::MappedArray,
+    object::{self, FEWER},
     offsets,
     probe::{self, Spot},
     programs::{self, INTERRUPTS, REQUIRED, SYSCALLS},
 };
-
-static OBJECT: &[u8] = include_bytes_aligned!("../../../coz-ebpf/prebuilt/coz-ebpf.o");
 
 /// At most so many threads take probes away.
 const MAX_DETACHING: usize = 16;
@@ -264,14 +263,21 @@ impl Kernel {
 pub(super) fn object(loader: Loader, btf: &Btf, pid_max: u32, inclusive: bool, log: bool) -> Result<Ebpf> {
     let level = if log { u8::MAX } else { 0 };
     let offsets = offsets::find(btf)?;
+    let features = Features::ask(btf);
+    let mut loader = loader.finish();
+    if !features.late_allocation {
+        for (map, entries) in FEWER {
+            loader.map_max_entries(map, entries);
+        }
+    }
     loader
-        .finish()
         .override_global("OFFSETS", offsets_bytes(&offsets), true)
         .override_global("INCLUSIVE", &u32::from(inclusive), true)
-        .override_global("LOOPS", &u32::from(features::has_loops()), true)
+        .override_global("LOOPS", &u32::from(features.loops), true)
+        .override_global("SWITCH_STATE", &u32::from(features.switch_state), true)
         .override_global(aya_log::LEVEL, &level, true)
         .map_max_entries("TIDS", pid_max)
-        .load(OBJECT)
+        .load(&object::bytes(features.late_allocation)?)
         .context("cannot load the eBPF maps into the kernel")
 }
 

@@ -13,6 +13,7 @@ pub mod lines;
 pub mod load;
 mod log;
 pub mod mapped;
+mod object;
 pub mod offsets;
 pub mod points;
 mod price;

@@ -1,16 +1,21 @@
 //! Does the kernel take our programs? What it has against one is said in its verifier's words.
 
 use super::{Check, Level};
-use crate::kernel::{features, programs::Refused};
+use crate::kernel::programs::Refused;
 
 const NAME: &str = "eBPF programs";
 const NEEDED: &str = "every program of the kernel side passes the kernel's verifier";
 
 /// Judges what came of trying them all.
-pub(super) fn judge(tried: Result<Vec<Refused>, String>) -> Check {
+pub(super) fn judge(tried: Result<Vec<Refused>, String>, shortfalls: &[&str]) -> Check {
     match tried {
         Ok(refused) if refused.is_empty() => {
-            Check::new(NAME, Level::Ok, format!("pass the kernel's verifier{}", way()), NEEDED)
+            let mut found = "pass the kernel's verifier".to_owned();
+            for shortfall in shortfalls {
+                found.push_str("; ");
+                found.push_str(shortfall);
+            }
+            Check::new(NAME, Level::Ok, found, NEEDED)
         }
         Ok(refused) => {
             let words: Vec<String> = refused.iter().map(said).collect();
@@ -30,14 +35,6 @@ pub(super) fn helpers(missing: Option<Vec<&'static str>>) -> Check {
         Some(missing) => Check::new(NAME, Level::Fail, format!("missing: {}", missing.join(", ")), NEEDED)
             .fix("a kernel from 5.15 on"),
         None => Check::new(NAME, Level::Note, "the kernel does not say", NEEDED),
-    }
-}
-
-fn way() -> &'static str {
-    if features::has_loops() {
-        ""
-    } else {
-        " (call chains are followed without bpf_loop, which this kernel does not have: a sample costs a little more)"
     }
 }
 
