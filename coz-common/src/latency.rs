@@ -5,7 +5,7 @@
 //! interval, follow (J. D. C. Little, "A proof for the queuing formula L = lambda W", Operations Research 9, 1961). And a
 //! **histogram**, for intervals that begin and end in the same thread: how long each took on that thread's own virtual clock.
 
-use core::mem::size_of;
+use core::{hint::black_box, mem::size_of};
 
 use crate::abi::KernelSlot;
 use crate::clock::{Experiment, absorbed};
@@ -159,7 +159,7 @@ impl Open {
             self.tangled = 1;
         }
         if self.depth < OPEN_FRAMES {
-            self.frames[(self.depth & (OPEN_FRAMES - 1)) as usize] = frame;
+            self.frames[place(self.depth)] = frame;
         }
         self.depth = self.depth.wrapping_add(1);
     }
@@ -171,7 +171,7 @@ impl Open {
         if frame == 0 || self.depth == 0 || self.depth > OPEN_FRAMES {
             return None;
         }
-        let top = self.frames[((self.depth - 1) & (OPEN_FRAMES - 1)) as usize];
+        let top = self.frames[place(self.depth - 1)];
         // Stacks grow down.
         if top.frame < frame || (begins && top.frame == frame) {
             self.depth -= 1;
@@ -190,7 +190,7 @@ impl Open {
             self.depth -= 1;
             return Ended::Lost;
         }
-        let top = self.frames[((self.depth - 1) & (OPEN_FRAMES - 1)) as usize];
+        let top = self.frames[place(self.depth - 1)];
         if frame != 0 && top.frame != frame {
             return Ended::Unmatched;
         }
@@ -211,6 +211,13 @@ impl Open {
         };
         Ended::Measured(now.saturating_sub(top.at).saturating_sub(delay))
     }
+}
+
+/// Where the interval of this depth is. The compiler, which would see that the depth is in bounds and leave out the mask, is
+/// kept from it: verifiers before kernel 6.5 do not see it.
+#[inline(always)]
+fn place(depth: u32) -> usize {
+    (black_box(depth) & (OPEN_FRAMES - 1)) as usize
 }
 
 #[cfg(test)]

@@ -5,21 +5,18 @@
 //! What changes from step to step is in a map. On the stack the verifier would tell apart every value that it can
 //! have, and follow each on its own way through the next steps.
 
-use core::{
-    ffi::c_void,
-    intrinsics::{AtomicOrdering, atomic_xadd},
-};
+use core::intrinsics::{AtomicOrdering, atomic_xadd};
 
-use aya_ebpf::helpers::generated::bpf_loop;
 use coz_common::{
     abi::{PageKey, Stat},
     lookup::Search,
-    unwind::{AddressSpace, MAX_FRAMES, Registers, RowSearch},
+    unwind::{AddressSpace, Registers, RowSearch},
 };
 
 use crate::{
     lines::{self, Found},
     maps::{LINE_COUNTS, SPACES, WALK, count, is_inclusive},
+    steps::{self, Step},
     unwind,
 };
 
@@ -46,7 +43,8 @@ pub struct Walk {
     pub first: u32,
     /// How many frames were left by their frame pointers.
     pub by_frame_pointer: u32,
-    _pad: u32,
+    /// How many of `lines` are others than the one that is looked for.
+    compared: u32,
     /// The search for a line within its page.
     pub line: Search,
     /// The search for a row within its page.
@@ -120,13 +118,10 @@ pub fn attribute(sample: &Sample) -> bool {
     walk.found = 0;
     walk.by_frame_pointer = 0;
     walk.outcome = UNDER_WAY;
-    let callback: unsafe extern "C" fn(u32, *mut Way) -> i64 = visit_frame;
-    // A plain loop would be verified frame by frame, each with every way through it: far too many paths.
-    // SAFETY: the callback takes what is handed over here, which lives until the helper returns.
-    let frames = unsafe { bpf_loop(MAX_FRAMES, callback as *mut c_void, (&raw mut way).cast(), 0) };
+    let frames = steps::repeat::<Frame>(&mut way);
     let walk = way.walk();
     if frames > 1 {
-        count(Stat::Frames, frames as u64 - 1);
+        count(Stat::Frames, u64::from(frames) - 1);
         count(Stat::FramePointers, u64::from(walk.by_frame_pointer));
     }
     if walk.found == 0 || is_inclusive() {
@@ -140,11 +135,20 @@ pub fn attribute(sample: &Sample) -> bool {
     walk.hit != 0
 }
 
-/// One frame; 1 ends the walk.
-#[inline(never)]
-unsafe extern "C" fn visit_frame(_: u32, way: *mut Way) -> i64 {
-    // SAFETY: `attribute` hands over its own `Way`, with pointers into maps.
-    let (way, space) = unsafe { (&mut *way, &*(*way).space) };
+/// A step of the walk: one frame.
+struct Frame;
+
+impl Step for Frame {
+    #[inline(always)]
+    fn step(way: &mut Way) -> i64 {
+        visit(way)
+    }
+}
+
+#[inline(always)]
+fn visit(way: &mut Way) -> i64 {
+    // SAFETY: a pointer into a map.
+    let space = unsafe { &*way.space };
     let place = way.walk().frame.place();
     let range = space.before(place);
     let Some(address) = range.relative(place) else {
@@ -199,25 +203,30 @@ fn note(way: &mut Way, line: u32) {
 #[inline(always)]
 fn is_new(way: &mut Way, line: u32) -> bool {
     let mut search = Way { walk: way.walk, space: way.space, sought: line, _pad: 0 };
-    let callback: unsafe extern "C" fn(u32, *mut Way) -> i64 = compare;
-    // SAFETY: as in `attribute`.
-    let seen =
-        unsafe { bpf_loop(MAX_LINES_OF_CHAIN as u32, callback as *mut c_void, (&raw mut search).cast(), 0) };
+    way.walk().compared = 0;
+    steps::repeat::<Compare>(&mut search);
     let walk = way.walk();
     let place = walk.found as usize;
-    // All of them were compared, and the step after the last one has ended it.
-    if seen != i64::from(walk.found) + 1 || place >= MAX_LINES_OF_CHAIN {
+    if walk.compared != walk.found || place >= MAX_LINES_OF_CHAIN {
         return false;
     }
     walk.lines[place] = line;
     true
 }
 
-/// One of them; 1 ends the search.
-#[inline(never)]
-unsafe extern "C" fn compare(index: u32, way: *mut Way) -> i64 {
-    // SAFETY: `is_new` hands over its own `Way`.
-    let (sought, walk) = unsafe { ((*way).sought, &*(*way).walk) };
-    let index = index as usize;
-    i64::from(index as u32 >= walk.found || index >= MAX_LINES_OF_CHAIN || walk.lines[index] == sought)
+/// One of them.
+struct Compare;
+
+impl Step for Compare {
+    #[inline(always)]
+    fn step(way: &mut Way) -> i64 {
+        let sought = way.sought;
+        let walk = way.walk();
+        let index = walk.compared as usize;
+        if walk.compared >= walk.found || index >= MAX_LINES_OF_CHAIN || walk.lines[index] == sought {
+            return 1;
+        }
+        walk.compared = walk.compared.wrapping_add(1);
+        0
+    }
 }

@@ -1,16 +1,14 @@
 //! From an address to its line.
 
-use core::ffi::c_void;
-
-use aya_ebpf::helpers::generated::bpf_loop;
 use coz_common::{
     abi::{LineCount, PageKey, PendingKey, Stat},
-    lookup::{SEARCH_STEPS, Search},
+    lookup::Search,
 };
 
 use crate::{
     chain::Way,
     maps::{LINES, PAGES, PENDING, count},
+    steps::{self, Step},
 };
 
 /// What is known of an address in scope.
@@ -33,20 +31,20 @@ pub fn of(way: &mut Way, module: u32, address: u64) -> Found {
     let walk = way.walk();
     walk.first = first;
     walk.line = Search::new(len, (address & 0xFFF) as u32);
-    let callback: unsafe extern "C" fn(u32, *mut Way) -> i64 = search_step;
-    // A plain loop would be verified with every way through it.
-    // SAFETY: the callback takes what is handed over here, which lives until the helper returns.
-    unsafe { bpf_loop(SEARCH_STEPS, callback as *mut c_void, (&raw mut *way).cast(), 0) };
+    steps::repeat::<InPage>(way);
     Found::Line(way.walk().line.line().0)
 }
 
-/// One step of the search within the entries of a page; 1 ends it.
-#[inline(never)]
-unsafe extern "C" fn search_step(_: u32, way: *mut Way) -> i64 {
-    // SAFETY: `of` hands over the chain's `Way`.
-    let walk = unsafe { (*way).walk() };
-    let first = walk.first;
-    i64::from(!walk.line.step(|index| LINES.get(first.wrapping_add(index)).copied()))
+/// The search within the entries of a page.
+struct InPage;
+
+impl Step for InPage {
+    #[inline(always)]
+    fn step(way: &mut Way) -> i64 {
+        let walk = way.walk();
+        let first = walk.first;
+        i64::from(!walk.line.step(|index| LINES.get(first.wrapping_add(index)).copied()))
+    }
 }
 
 #[inline(always)]

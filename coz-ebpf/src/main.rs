@@ -31,6 +31,8 @@ mod signal;
 #[cfg(target_arch = "bpf")]
 mod spin;
 #[cfg(target_arch = "bpf")]
+mod steps;
+#[cfg(target_arch = "bpf")]
 mod thread;
 #[cfg(target_arch = "bpf")]
 mod unwind;
@@ -48,7 +50,10 @@ mod entry {
 
     use aya_ebpf::helpers::bpf_get_current_pid_tgid;
 
-    use crate::{interrupts, kernel::Task, latency, levels, process, progress, sample, sched, set, thread};
+    use crate::{
+        interrupts, kernel::Task, latency, levels, maps::switch_has_state, process, progress, sample, sched,
+        set, thread,
+    };
 
     /// A tick of a CPU's clock.
     #[perf_event]
@@ -61,10 +66,11 @@ mod entry {
         0
     }
 
-    /// `(preempt, prev, next, prev_state)`
+    /// `(preempt, prev, next, prev_state)`; before kernel 5.18 without the last.
     #[btf_tracepoint(function = "sched_switch")]
     pub fn sched_switch(ctx: BtfTracePointContext) -> i32 {
-        sched::try_switch(ctx.arg(2), ctx.arg::<u32>(3), ctx.arg::<u64>(0) != 0);
+        let state = if switch_has_state() { ctx.arg::<u32>(3) } else { sched::state_of(ctx.arg(1)) };
+        sched::try_switch(ctx.arg(2), state, ctx.arg::<u64>(0) != 0);
         0
     }
 

@@ -14,7 +14,7 @@ use coz_common::{
     clock::CpuClock,
     latency::{LatencyCounts, MAX_LATENCIES, MAX_OPEN, Open, OpenKey},
     point::{LastTick, Level, LevelSum, MAX_LEVELS, MAX_SYSCALLS, SYSCALL_POINTS},
-    unwind::{AddressSpace, MAX_ROW_PAGES, MAX_ROWS, MAX_SPACES, MAX_WANTED, Row, Wanted},
+    unwind::{AddressSpace, MAX_FRAMES, MAX_ROW_PAGES, MAX_ROWS, MAX_SPACES, MAX_WANTED, Row, Wanted},
 };
 
 /// Pages that user space maps.
@@ -54,6 +54,28 @@ static OFFSETS: Offsets = Offsets {
 /// 1: a sample counts for every line in scope of its call chain; 0: for the innermost. Set at load.
 #[unsafe(no_mangle)]
 static INCLUSIVE: u32 = 0;
+
+/// 1: the kernel has `bpf_loop`. Set at load.
+#[unsafe(no_mangle)]
+static LOOPS: u32 = 0;
+
+/// 1: a switch tells what state the thread is in that loses its CPU. Set at load.
+#[unsafe(no_mangle)]
+static SWITCH_STATE: u32 = 0;
+
+/// Whether a switch tells what state the thread is in that loses its CPU.
+#[inline(always)]
+pub fn switch_has_state() -> bool {
+    // SAFETY: as below.
+    unsafe { core::ptr::read_volatile(&raw const SWITCH_STATE) != 0 }
+}
+
+/// Whether the kernel has `bpf_loop`.
+#[inline(always)]
+pub fn has_loops() -> bool {
+    // SAFETY: as below.
+    unsafe { core::ptr::read_volatile(&raw const LOOPS) != 0 }
+}
 
 /// Whether a sample counts for every line in scope of its call chain.
 #[inline(always)]
@@ -145,6 +167,9 @@ pub static EVENTS: RingBuf = RingBuf::with_byte_size(256 * 1024, 0);
 /// The call chain of the sample that is looked at.
 #[map]
 pub static WALK: PerCpuArray<crate::chain::Walk> = PerCpuArray::with_max_entries(1, 0);
+/// There for its length only: see `steps`.
+#[map]
+pub static STEPS: Array<u32> = Array::with_max_entries(MAX_FRAMES, 0);
 /// Where the code of processes is: made by the controller, named by `PROCESSES`, shared by children.
 #[map]
 pub static SPACES: HashMap<u32, AddressSpace> = HashMap::with_max_entries(MAX_SPACES, NO_PREALLOC);

@@ -35,6 +35,12 @@ pub fn try_switch(next: Task, prev_state: u32, preempted: bool) {
     }
 }
 
+/// What state a thread is in; running, where that cannot be read.
+#[inline(always)]
+pub fn state_of(task: Task) -> u32 {
+    read::<u32>(task, offsets().task_state).unwrap_or_default()
+}
+
 /// Whether a process is the profiler. A thread that waited for it has waited for nobody that would run without a profile.
 #[inline(always)]
 fn is_ours(tgid: u32) -> bool {

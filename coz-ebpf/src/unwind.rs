@@ -1,18 +1,15 @@
 //! From a frame to its caller, by the rows that the controller has prepared, else by the frame pointer.
 
-use core::ffi::c_void;
-
 use aya_ebpf::{
     EbpfContext,
     helpers::{
         bpf_ktime_get_ns, bpf_probe_read_user,
-        generated::{bpf_get_current_task_btf, bpf_loop, bpf_task_pt_regs},
+        generated::{bpf_get_current_task_btf, bpf_task_pt_regs},
     },
     programs::PerfEventContext,
 };
 use coz_common::{
     abi::{Event, PageKey, Stat},
-    lookup::SEARCH_STEPS,
     unwind::{self, EVENT_WANTED, Registers, Row, RowSearch, Stack, Stop, Wanted},
 };
 
@@ -20,6 +17,7 @@ use crate::{
     chain::{CUT, ENDED, Walk, Way},
     kernel::read,
     maps::{EVENTS, ROW_PAGES, ROWS, WANTED, count},
+    steps::{self, Step},
 };
 
 /// Words of the interrupted registers (x86-64 `struct pt_regs`).
@@ -141,19 +139,20 @@ pub fn row(way: &mut Way, key: &PageKey, offset: u32) -> Option<Row> {
     let walk = way.walk();
     walk.first = first;
     walk.row = RowSearch::new(len, offset);
-    let callback: unsafe extern "C" fn(u32, *mut Way) -> i64 = search_step;
-    // SAFETY: the callback takes what is handed over here, which lives until the helper returns.
-    unsafe { bpf_loop(SEARCH_STEPS, callback as *mut c_void, (&raw mut *way).cast(), 0) };
+    steps::repeat::<InPage>(way);
     Some(way.walk().row.row())
 }
 
-/// One step of the search within the rows of a page; 1 ends it.
-#[inline(never)]
-unsafe extern "C" fn search_step(_: u32, way: *mut Way) -> i64 {
-    // SAFETY: `row` hands over the chain's `Way`.
-    let walk = unsafe { (*way).walk() };
-    let first = walk.first;
-    i64::from(!walk.row.step(|index| ROWS.get(first.wrapping_add(index)).copied()))
+/// The search within the rows of a page.
+struct InPage;
+
+impl Step for InPage {
+    #[inline(always)]
+    fn step(way: &mut Way) -> i64 {
+        let walk = way.walk();
+        let first = walk.first;
+        i64::from(!walk.row.step(|index| ROWS.get(first.wrapping_add(index)).copied()))
+    }
 }
 
 /// Asks the controller for the rows of a page.

@@ -152,7 +152,10 @@ pub fn man(folder: &Path) -> Result<()> {
 /// `coz-bpf doctor`: the table, and the exit code.
 #[must_use]
 pub fn doctor(config: &DoctorConfig) -> (String, u8) {
-    let mut checks = doctor::machine(&Btf::load());
+    let btf = Btf::load();
+    let mut checks = doctor::machine(&btf);
+    let programs = doctor::programs(&btf, &checks);
+    checks.extend(programs);
     if let Some(program) = &config.program {
         checks.extend(doctor::program(program.as_os_str()));
     }

@@ -7,7 +7,7 @@ use std::{
     sync::Arc,
 };
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Result, anyhow};
 use coz_common::units::{LineId, Nanos};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
@@ -31,7 +31,7 @@ use crate::{
         btf::{Btf, BtfError},
         calibrate,
         control::Settings,
-        doctor,
+        doctor, environment,
         load::{Kernel, Loader},
     },
     symbols::{Granularity, Module, Scope},
@@ -198,7 +198,7 @@ pub fn prepare(config: &RunConfig, voice: &Voice) -> Result<Ready> {
     check_machine(&btf)?;
     check_namespace()?;
     let btf = btf?;
-    let pid_max = pid_max()?;
+    let pid_max = environment::pid_max()?;
     let identity = Identity::resolve(config.subject.user())?;
     let found = Found::find(config, &identity, voice)?;
     let program = found.words();
@@ -311,12 +311,6 @@ pub fn prepare(config: &RunConfig, voice: &Voice) -> Result<Ready> {
 fn visit_cost(kernel: &mut Kernel, asked: &Asked) -> Nanos {
     let (any, at_return) = asked.probes();
     if any { kernel.visit_cost(at_return) } else { Nanos(0) }
-}
-
-fn pid_max() -> Result<u32> {
-    let text = std::fs::read_to_string("/proc/sys/kernel/pid_max")
-        .context("cannot read /proc/sys/kernel/pid_max")?;
-    text.trim().parse().context("kernel.pid_max is not a number")
 }
 
 /// The kernel side knows processes by their numbers in the first pid namespace (`PROC_PID_INIT_INO`): where ours are others, nobody would be

@@ -5,7 +5,10 @@ use std::io::Read;
 use anyhow::{Context, Result};
 use aya::programs::Iter;
 
-use super::load::{Kernel, program, refused};
+use super::{
+    load::{Kernel, program},
+    programs::refused,
+};
 
 /// The program that looks at every task there is. Loaded only where running processes are profiled.
 pub(super) const ADMIT: &str = "admit";
@@ -17,7 +20,8 @@ impl Kernel {
     /// Where the kernel refuses it.
     pub fn prepare_admission(&mut self) -> Result<()> {
         let btf = aya::Btf::from_sys_fs().context("cannot read the kernel's BTF")?;
-        program::<&mut Iter>(&mut self.ebpf, ADMIT)?.load("task", &btf).with_context(|| refused(ADMIT))
+        let admit = program::<&mut Iter>(&mut self.ebpf, ADMIT)?;
+        admit.load("task", &btf).map_err(|error| refused(ADMIT, &error))
     }
 
     /// All threads of the processes that the kernel knows ([`Self::set_process`]) get their slots, unless they have one.

@@ -240,6 +240,22 @@ impl Btf {
         self.ids(name).next().is_some()
     }
 
+    /// How many parameters the functions have that a type of this name points to.
+    #[must_use]
+    pub fn parameters(&self, name: &str) -> Option<u32> {
+        let mut record = self.record(self.ids(name).next()?)?;
+        for _ in 0..MAX_DEPTH {
+            match record.kind {
+                kind::FUNC_PROTO => return Some(record.count),
+                kind::PTR => {}
+                kind if is_transparent(kind) => {}
+                _ => return None,
+            }
+            record = self.record(record.size_or_type)?;
+        }
+        None
+    }
+
     /// Number of types.
     #[must_use]
     pub fn type_count(&self) -> usize {

@@ -3,6 +3,7 @@
 mod frame;
 mod machine;
 mod program;
+mod programs;
 mod table;
 
 use std::ffi::OsStr;
@@ -10,7 +11,9 @@ use std::ffi::OsStr;
 pub use self::table::{failures, render};
 use super::{
     btf::{Btf, BtfError},
-    environment::Machine,
+    environment::{self, Machine},
+    features::{self, Features},
+    programs::trial,
 };
 
 /// How a check came out.
@@ -56,6 +59,25 @@ impl Check {
 #[must_use]
 pub fn machine(btf: &Result<Btf, BtfError>) -> Vec<Check> {
     machine::judge(&Machine::look(btf))
+}
+
+/// Has the kernel check everything that could be loaded, which `run` and `attach` do with what they need. Nothing is tried where
+/// these checks of the machine have failed.
+#[must_use]
+pub fn programs(btf: &Result<Btf, BtfError>, machine: &[Check]) -> Vec<Check> {
+    let Ok(btf) = btf else { return Vec::new() };
+    if exit_code(machine) != 0 {
+        return Vec::new();
+    }
+    let helpers = programs::helpers(features::missing_helpers());
+    if helpers.level == Level::Fail {
+        return vec![helpers];
+    }
+    let tried = environment::pid_max().and_then(|pid_max| trial(btf, pid_max));
+    vec![
+        helpers,
+        programs::judge(tried.map_err(|error| format!("{error:#}")), &Features::ask(btf).shortfalls()),
+    ]
 }
 
 /// Looks at a program, named as on the command line of `run`.

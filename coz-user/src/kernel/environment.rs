@@ -7,6 +7,8 @@ mod probe;
 
 use std::{fmt, io, path::Path};
 
+use anyhow::{Context, Result};
+
 pub use self::probe::{Probes, Refusal};
 pub(super) use self::probe::{Whom, software_clock};
 use super::btf::{Btf, BtfError};
@@ -139,7 +141,7 @@ pub struct Machine {
     /// `uname -r`.
     pub release: Reading<String>,
     /// Type information.
-    pub btf: Result<BtfFacts, BtfError>,
+    pub btf: std::result::Result<BtfFacts, BtfError>,
     /// Where tracefs is mounted; empty where it is not.
     pub tracefs: Reading<Vec<String>>,
     /// `hidepid` of `/proc`, where it is set.
@@ -173,7 +175,7 @@ pub struct Machine {
 impl Machine {
     /// Looks at the machine that we run on; `btf`: its type information.
     #[must_use]
-    pub fn look(btf: &Result<Btf, BtfError>) -> Self {
+    pub fn look(btf: &std::result::Result<Btf, BtfError>) -> Self {
         let number = |path: &str| Reading::parse(read(path), |text| text.trim().parse().ok());
         let sysctl = |name: &str| number(&format!("/proc/sys/{}", name.replace('.', "/")));
         let mounts = read("/proc/self/mounts");
@@ -226,6 +228,16 @@ fn read(path: &str) -> Reading<String> {
         Err(e) if e.kind() == io::ErrorKind::NotFound => Reading::Absent,
         Err(e) => Reading::Refused(e.to_string()),
     }
+}
+
+/// The largest number that a thread can have, and one.
+///
+/// # Errors
+/// Where `/proc/sys` does not say.
+pub fn pid_max() -> Result<u32> {
+    let text = std::fs::read_to_string("/proc/sys/kernel/pid_max")
+        .context("cannot read /proc/sys/kernel/pid_max")?;
+    text.trim().parse().context("kernel.pid_max is not a number")
 }
 
 fn parse_capabilities(status: &str) -> Option<Capabilities> {

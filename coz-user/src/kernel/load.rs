@@ -8,10 +8,10 @@ use std::{
 
 use anyhow::{Context, Result, anyhow, bail};
 use aya::{
-    Ebpf, EbpfLoader, Endianness, include_bytes_aligned,
+    Ebpf, EbpfLoader,
     maps::{Array, Map, MapData, RingBuf},
     programs::{
-        BtfTracePoint, PerfEvent, Program, ProgramError, UProbe,
+        BtfTracePoint, PerfEvent, UProbe,
         perf_event::{PerfEventConfig, PerfEventLinkId, PerfEventScope, SamplePolicy, SoftwareEvent},
     },
     util::online_cpus,
@@ -27,51 +27,17 @@ use coz_common::{
 };
 
 use super::{
-    admission::ADMIT,
     books::Books,
     btf::Btf,
     control_file::ControlFile,
+    features::Features,
     log::{KernelLog, Printer},
     mapped::MappedArray,
+    object::{self, FEWER},
     offsets,
     probe::{self, Spot},
+    programs::{self, INTERRUPTS, REQUIRED, SYSCALLS},
 };
-
-static OBJECT: &[u8] = include_bytes_aligned!("../../../coz-ebpf/prebuilt/coz-ebpf.o");
-
-/// Programs without which there is no virtual clock.
-const REQUIRED: [&str; 5] =
-    ["sched_switch", "sched_waking", "sched_process_fork", "sched_process_exec", "sched_process_exit"];
-/// Programs that tell wakers from interrupts. Which of them a kernel has depends on its configuration; without
-/// softirq and timer ones the answer suffers, the others are rare. In the order of attaching, exits first: an entry
-/// that is counted while its exit is not would leave the depth too high for good.
-const INTERRUPTS: [&str; 17] = [
-    "irq_handler_exit",
-    "softirq_exit",
-    "local_timer_exit",
-    "irq_work_exit",
-    "reschedule_exit",
-    "call_function_exit",
-    "call_function_single_exit",
-    "x86_platform_ipi_exit",
-    "irq_handler_entry",
-    "softirq_entry",
-    "softirq_raise",
-    "local_timer_entry",
-    "irq_work_entry",
-    "reschedule_entry",
-    "call_function_entry",
-    "call_function_single_entry",
-    "x86_platform_ipi_entry",
-];
-
-/// Loaded only where a system call is a point: it makes every one of them slower.
-const SYSCALLS: &str = "sys_exit";
-/// What is not loaded at once.
-const ON_DEMAND: [&str; 2] = [SYSCALLS, ADMIT];
-
-/// So often a check of a program that a signal has broken off is begun anew.
-const INTERRUPTED_CHECKS: usize = 10;
 
 /// At most so many threads take probes away.
 const MAX_DETACHING: usize = 16;
@@ -144,22 +110,8 @@ impl Kernel {
     /// # Errors
     /// Where the kernel refuses a map or a program, with its own words.
     pub fn load(loader: Loader, btf: &Btf, pid_max: u32, inclusive: bool, log: bool) -> Result<Self> {
-        let level = if log { u8::MAX } else { 0 };
-        let offsets = offsets::find(btf)?;
-        // To find the tracepoints' numbers in the whole of it takes as long as to make the loader.
-        let names: Vec<String> =
-            REQUIRED.iter().chain(&INTERRUPTS).map(|name| format!("btf_trace_{name}")).collect();
-        let numbers = aya::Btf::parse(&btf.only_typedefs(&names), Endianness::default())
-            .context("cannot read the tracepoints' numbers in the kernel's type information")?;
-        let mut ebpf = loader
-            .finish()
-            .override_global("OFFSETS", offsets_bytes(&offsets), true)
-            .override_global("INCLUSIVE", &u32::from(inclusive), true)
-            .override_global(aya_log::LEVEL, &level, true)
-            .map_max_entries("TIDS", pid_max)
-            .load(OBJECT)
-            .context("cannot load the eBPF maps into the kernel")?;
-        let missing = load_programs(&mut ebpf, &numbers)?;
+        let mut ebpf = object(loader, btf, pid_max, inclusive, log)?;
+        let missing = programs::load_all(&mut ebpf, &programs::numbers(btf)?)?;
         let notice = ControlFile::new()?;
         let copy = |name| -> Result<OwnedFd> {
             fd(&ebpf, name)?
@@ -285,7 +237,7 @@ impl Kernel {
         }
         let btf = aya::Btf::from_sys_fs().context("cannot read the kernel's BTF")?;
         let exits = tracepoint(&mut self.ebpf, SYSCALLS)?;
-        exits.load(SYSCALLS, &btf).with_context(|| refused(SYSCALLS))?;
+        exits.load(SYSCALLS, &btf).map_err(|error| programs::refused(SYSCALLS, &error))?;
         exits.attach().context("cannot attach to the tracepoint sys_exit")?;
         self.syscalls = true;
         Ok(())
@@ -316,62 +268,26 @@ impl Kernel {
     }
 }
 
-/// Has the kernel check all programs; the interrupt tracepoints that it does not have. The one for samples takes as long as
-/// all others together: two threads.
-fn load_programs(ebpf: &mut Ebpf, numbers: &aya::Btf) -> Result<Vec<&'static str>> {
-    let (mut first, mut others) = (Vec::new(), Vec::new());
-    for (name, program) in ebpf.programs_mut() {
-        if ON_DEMAND.contains(&name) {
-            continue;
-        }
-        if name == "sample" {
-            first.push((name.to_owned(), program))
-        } else {
-            others.push((name.to_owned(), program))
+/// The maps, made in the kernel, and the programs, not yet checked by it.
+pub(super) fn object(loader: Loader, btf: &Btf, pid_max: u32, inclusive: bool, log: bool) -> Result<Ebpf> {
+    let level = if log { u8::MAX } else { 0 };
+    let offsets = offsets::find(btf)?;
+    let features = Features::ask(btf);
+    let mut loader = loader.finish();
+    if !features.late_allocation {
+        for (map, entries) in FEWER {
+            loader.map_max_entries(map, entries);
         }
     }
-    let (first, others) = thread::scope(|scope| {
-        let first = scope.spawn(move || load_each(first, numbers));
-        let others = load_each(others, numbers);
-        (first.join().unwrap_or_else(|_| Err(anyhow!("loading the eBPF program sample failed"))), others)
-    });
-    first?;
-    let refused = others?;
-    Ok(INTERRUPTS.into_iter().filter(|&name| refused.iter().any(|refused| refused == name)).collect())
-}
-
-/// Loads these programs; those of [`INTERRUPTS`] that were refused.
-fn load_each(programs: Vec<(String, &mut Program)>, numbers: &aya::Btf) -> Result<Vec<String>> {
-    let mut without = Vec::new();
-    for (name, program) in programs {
-        let mut load = || match program {
-            Program::BtfTracePoint(program) => program.load(&name, numbers),
-            Program::PerfEvent(program) => program.load(),
-            Program::UProbe(program) => program.load(),
-            _ => Err(ProgramError::UnexpectedProgramType),
-        };
-        let mut loaded = load();
-        for _ in 0..INTERRUPTED_CHECKS {
-            if !loaded.as_ref().is_err_and(was_interrupted) {
-                break;
-            }
-            loaded = load();
-        }
-        match loaded {
-            Err(_) if INTERRUPTS.contains(&name.as_str()) => without.push(name),
-            loaded => loaded.with_context(|| refused(&name))?,
-        }
-    }
-    Ok(without)
-}
-
-/// Whether the kernel broke off the check because of a signal: it lets nobody wait, not even one who is only stopped and continued.
-fn was_interrupted(error: &ProgramError) -> bool {
-    matches!(error, ProgramError::LoadError { io_error, .. } if io_error.raw_os_error() == Some(libc::EAGAIN))
-}
-
-pub(super) fn refused(name: &str) -> String {
-    format!("the kernel refused the eBPF program {name}; `coz-bpf doctor` shows what is missing")
+    loader
+        .override_global("OFFSETS", offsets_bytes(&offsets), true)
+        .override_global("INCLUSIVE", &u32::from(inclusive), true)
+        .override_global("LOOPS", &u32::from(features.loops), true)
+        .override_global("SWITCH_STATE", &u32::from(features.switch_state), true)
+        .override_global(aya_log::LEVEL, &level, true)
+        .map_max_entries("TIDS", pid_max)
+        .load(&object::bytes(features.late_allocation)?)
+        .context("cannot load the eBPF maps into the kernel")
 }
 
 pub(super) fn program<'a, P>(ebpf: &'a mut Ebpf, name: &str) -> Result<P>
