@@ -341,11 +341,27 @@ fn every_way_of_charging_charges_the_same_in_all() {
 
 /// Judges one of the named programs with little effort.
 fn judged(name: &str, rules: &Rules) -> Vec<(f64, f64)> {
+    judged_with(name, rules, Effort::default().settle)
+}
+
+/// The same, with so much time to settle.
+fn judged_with(name: &str, rules: &Rules, settle: Ns) -> Vec<(f64, f64)> {
     let shape = shapes().into_iter().find(|shape| shape.name == name).expect("a shape");
-    let effort = Effort { repeat: 6, truth: 2 * S, levels: vec![500, 1000], ..Effort::default() };
+    let effort = Effort { repeat: 6, truth: 2 * S, levels: vec![500, 1000], settle, ..Effort::default() };
     let machine = Machine { cpus: shape.cpus, ..Machine::default() };
     let cells = judge(&shape.program(shape.cpus), &machine, rules, &effort, shape.cycle).cells;
     cells.into_iter().map(|cell| (cell.truth, cell.predicted)).collect()
+}
+
+/// What an experiment leaves in a queue feeds the consumer in the baseline after it, which is then as fast as if the line were.
+#[test]
+fn a_long_queue_needs_time_to_settle() {
+    for (truth, predicted) in judged_with("pipeline_deep", &Rules::default(), 0) {
+        assert!(truth - predicted > 8.0, "the test can not tell: {predicted} predicted, {truth} true");
+    }
+    for (truth, predicted) in judged_with("pipeline_deep", &Rules::default(), 480 * MS) {
+        assert!((predicted - truth).abs() < 4.0, "{predicted} predicted, {truth} true");
+    }
 }
 
 #[test]

@@ -10,9 +10,12 @@ pub const SHAPES: &[Shape] = &[
         "pipeline",
         2,
         "producer (the line, 1 ms) and consumer (0.62 ms), mutex and condition variables",
-        |_| pipeline(1000, 620),
+        |_| pipeline(16, 1000, 620),
     ),
-    shape("pipeline_short", 2, "the same with items of a tenth", |_| pipeline(100, 62)),
+    shape("pipeline_deep", 2, "the same with a queue of 256 items (`--settle 480`)", |_| {
+        pipeline(256, 1000, 620)
+    }),
+    shape("pipeline_short", 2, "the same with items of a tenth", |_| pipeline(16, 100, 62)),
     shape("pipeline_pipe", 2, "the same as pipeline through the kernel's queue", |_| {
         let mut p = Program::new();
         let q = p.pipe(16);
@@ -57,9 +60,9 @@ pub const SHAPES: &[Shape] = &[
     }),
 ];
 
-fn pipeline(make: u64, take: u64) -> Program {
+fn pipeline(capacity: usize, make: u64, take: u64) -> Program {
     let mut p = Program::new();
-    let q = p.queue(16);
+    let q = p.queue(capacity);
     p.thread(&[hot(make), Put(q)]);
     p.thread(&[Get(q), other(take), Progress]);
     p
