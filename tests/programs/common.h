@@ -10,6 +10,7 @@
 #define _GNU_SOURCE /* RTLD_DEFAULT */
 #endif
 #include <dlfcn.h>
+#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -73,6 +74,14 @@ static double calibrate(void) {
     return best;
 }
 
+/* SIGUSR1: this round is the last one. */
+static volatile sig_atomic_t told_to_end;
+
+static void end_soon(int signal_number) {
+    (void)signal_number;
+    told_to_end = 1;
+}
+
 static struct options parse(int argc, char **argv) {
     struct options o = {0, 0, 0, 0};
     const char *speed = getenv("COZ_STEPS_PER_US");
@@ -88,6 +97,7 @@ static struct options parse(int argc, char **argv) {
         }
     }
     if (!o.rounds && o.seconds <= 0) o.seconds = 2;
+    signal(SIGUSR1, end_soon);
     o.steps_per_us = speed ? strtod(speed, NULL) : calibrate();
     if (only_calibrate) {
         printf("%.3f\n", o.steps_per_us);
@@ -104,7 +114,7 @@ static uint64_t shrunk(const struct options *o, double us) { return steps(o, us 
 
 /* Whether this was the last round: `done` rounds since `start`. */
 static inline int finished(const struct options *o, uint64_t done, uint64_t start) {
-    if (o->rounds && done >= o->rounds) return 1;
+    if (told_to_end || (o->rounds && done >= o->rounds)) return 1;
     return o->seconds > 0 && (double)(now_ns() - start) >= o->seconds * 1e9;
 }
 

@@ -22,8 +22,8 @@ fn profile(place: &Place, program: &Program, shrink: &str, seconds: &str, name: 
 fn attempt(name: &str, truth: f64) -> Result<(), String> {
     let place = Place::new();
     let program = Program::build(name).map_err(|error| format!("{error:#}"))?;
-    profile(&place, &program, "0", "16", "before.jsonl");
-    profile(&place, &program, "50", "7", "after.jsonl");
+    profile(&place, &program, "0", "12", "before.jsonl");
+    profile(&place, &program, "50", "6", "after.jsonl");
     let [json, text] = [&["--json"][..], &[]].map(|more| {
         let mut command = place.plain(coz_tests::profiler(), ["diff", "before.jsonl", "after.jsonl"]);
         command.args(more);
@@ -81,7 +81,7 @@ fn what_coz_records_is_read() {
     let folder = program.source.parent().expect("a source has a folder").display();
     let mut coz = program.command(Path::new("coz"));
     coz.args(["run", "--source-scope", &format!("{folder}/%"), "-o", "old.coz", "---"]).arg(&program.path);
-    coz.args(["--seconds", "12"]).current_dir(place.path());
+    coz.args(["--seconds", "8"]).current_dir(place.path());
     place.run(coz).assert_says(0, &[]);
     let text = std::fs::read_to_string(place.path().join("old.coz")).expect("coz has written a profile");
     for (name, text) in [("old.coz", text.clone()), ("twice.coz", text.repeat(2))] {

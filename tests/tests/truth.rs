@@ -12,7 +12,7 @@ const ATTEMPTS: usize = 3;
 /// Levels that are judged.
 const JUDGED: [u32; 2] = [50, 100];
 
-const SMOKE: Plan = Plan { repeats: 2, extra: 0, run_seconds: 0.7, profile_seconds: 12.0, tries: 2 };
+const SMOKE: Plan = Plan { repeats: 2, extra: 0, run_seconds: 0.7, profile_seconds: 9.0, tries: 2 };
 
 /// What is wrong with a row.
 fn fault(row: &Row) -> Option<String> {

@@ -28,22 +28,23 @@ fn half_of_the_line(name: &str, start: impl Fn() -> Target, truth: f64) {
     let attempt = || {
         let (place, target) = (Place::new(), start());
         let before = target.inside();
-        let options = ["-p", &target.pid(), "-P", "progress", "-d", "11", "--max-overhead", "100"];
+        let options = ["-p", &target.pid(), "-P", "progress", "-d", "9", "--max-overhead", "100"];
         let options = [&options[..], &["--fixed-line", &line, "--speedups", "50"]].concat();
         place.run(attach(&place, &options)).assert_says(0, &["attached to process", &line]);
         assert_eq!(target.inside(), before, "everything is undone");
-        assert!(runtime(&place)["signals_sent"].as_u64() > Some(0) || name == "single");
         target.end();
-        effect(&place, 0.5)
+        // Of two threads one is asked to pay, if the machine leaves them time to work.
+        let asked = runtime(&place)["signals_sent"].as_u64() > Some(0) || name == "single";
+        (effect(&place, 0.5), asked)
     };
     let mut found = Vec::new();
     while found.len() < ATTEMPTS {
         found.push(attempt());
-        if found.last().is_some_and(|found| (found - truth).abs() <= 10.0) {
+        if found.last().is_some_and(|(found, asked)| *asked && (found - truth).abs() <= 10.0) {
             return;
         }
     }
-    panic!("{found:?} % where {truth} are true");
+    panic!("percent, and whether anybody was asked to pay: {found:?}, where {truth} are true");
 }
 
 #[test]
@@ -64,10 +65,10 @@ fn two_threads_in_a_container() {
 #[test]
 fn delays_stay_within_the_budget() {
     let overhead = |options: &[&str]| {
-        let (place, target) = (Place::new(), Target::start("single", "9"));
+        let (place, target) = (Place::new(), Target::start("single", LONG));
         let line = marked("single");
         let all =
-            ["-p", &target.pid(), "-P", "progress", "-d", "7", "--speedups", "100", "--fixed-line", &line];
+            ["-p", &target.pid(), "-P", "progress", "-d", "6", "--speedups", "100", "--fixed-line", &line];
         place.run(attach(&place, &[&all[..], options].concat())).assert_says(0, &["visits of progress"]);
         target.ends_as_it_should();
         let runtime = runtime(&place);

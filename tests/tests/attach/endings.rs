@@ -6,20 +6,20 @@ use std::time::{Duration, Instant};
 use coz_tests::kernel;
 use coz_tests::run::{Ended, Place, wait_until};
 
-use crate::target::{ATTEMPTS, Target, attach};
+use crate::target::{ATTEMPTS, LONG, Target, attach};
 
 #[test]
 fn the_end_of_the_program_ends_the_profile() {
-    let (place, target) = (Place::new(), Target::start("single", "4"));
+    let (place, target) = (Place::new(), Target::start("single", "3"));
     let ended = place.run(attach(&place, &["-p", &target.pid(), "-P", "progress"]));
     ended.assert_says(0, &["the profiled processes have ended", "visits of progress"]);
-    target.ends_as_it_should();
+    target.ended_as_it_should();
 }
 
 #[test]
 fn ctrl_c_ends_the_profile_only_and_at_once() {
     let attempt = || {
-        let (place, target) = (Place::new(), Target::start("pipeline_condvar", "10"));
+        let (place, target) = (Place::new(), Target::start("pipeline_condvar", LONG));
         let before = target.inside();
         let mut profiler = place.start(attach(&place, &["-v", "-p", &target.pid(), "-P", "progress"]));
         wait_until("an experiment", || {
@@ -52,7 +52,7 @@ fn detached_within(ended: &Ended) -> f64 {
 
 #[test]
 fn after_the_duration_it_returns_at_once() {
-    let (place, target) = (Place::new(), Target::start("single", "9"));
+    let (place, target) = (Place::new(), Target::start("single", LONG));
     let began = Instant::now();
     let ended = place.run(attach(&place, &["-v", "-p", &target.pid(), "-P", "progress", "-d", "2"]));
     ended.assert_says(0, &["visits of progress"]);
@@ -65,7 +65,7 @@ fn after_the_duration_it_returns_at_once() {
 #[test]
 fn a_profiler_that_is_killed_leaves_the_program_at_full_speed() {
     let held = kernel::objects();
-    let (place, target) = (Place::new(), Target::start("pipeline_condvar", "9"));
+    let (place, target) = (Place::new(), Target::start("pipeline_condvar", LONG));
     let options = ["-p", &target.pid(), "-P", "progress", "--max-overhead", "100", "--speedups", "100"];
     let mut profiler = place.start(attach(&place, &options));
     wait_until("delays", || {

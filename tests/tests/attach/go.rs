@@ -3,8 +3,9 @@
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use coz_tests::run::Place;
@@ -17,15 +18,25 @@ struct Server {
 }
 
 impl Server {
-    /// Compiles `enter/server.go` and starts it.
-    fn start(place: &Place) -> Self {
-        let program = place.path().join("server");
-        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("enter/server.go");
-        let mut go = Command::new("go");
-        go.args(["build", "-o"]).args([&program, &source]);
-        go.env("CGO_ENABLED", "0").env("GOCACHE", place.path().join("cache")).env("GOFLAGS", "-p=2");
-        let status = go.status().unwrap_or_else(|error| panic!("go: {error}: apt-get install golang-go"));
-        assert!(status.success(), "server.go compiles");
+    /// Compiles `enter/server.go`. What it needs of Go's own library takes half a minute, and is kept.
+    fn compiled() -> &'static Path {
+        static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
+        PROGRAM.get_or_init(|| {
+            let folder = xtask::sh::target_dir().join("programs/go");
+            let program = folder.join("server");
+            let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("enter/server.go");
+            let mut go = Command::new("go");
+            go.args(["build", "-o"]).args([&program, &source]);
+            go.env("CGO_ENABLED", "0").env("GOCACHE", folder.join("cache")).env("GOFLAGS", "-p=2");
+            let status = go.status().unwrap_or_else(|error| panic!("go: {error}: apt-get install golang-go"));
+            assert!(status.success(), "server.go compiles");
+            program
+        })
+    }
+
+    /// Starts it.
+    fn start() -> Self {
+        let program = Self::compiled();
         let mut child = Command::new(program).stdout(Stdio::piped()).spawn().expect("it starts");
         let mut line = String::new();
         BufReader::new(child.stdout.take().expect("it is piped"))
@@ -53,7 +64,7 @@ impl Drop for Server {
 /// Attached to while it is asked: every answer is the first one; what the profiler says.
 fn asked_meanwhile(options: &[&str], code: i32, says: &[&str]) -> Place {
     let place = Place::new();
-    let server = Server::start(&place);
+    let server = Server::start();
     let pid = server.child.id();
     let signals = || fs::read_to_string(format!("/proc/{pid}/status")).expect("it lives");
     let caught = |status: String| status.lines().find(|line| line.starts_with("SigCgt")).map(str::to_owned);
@@ -70,7 +81,7 @@ fn asked_meanwhile(options: &[&str], code: i32, says: &[&str]) -> Place {
         };
         let clients: Vec<_> = (0..3).map(|_| scope.spawn(client)).collect();
         let named = pid.to_string();
-        let all = [&["-p", &named, "-d", "5"], options].concat();
+        let all = [&["-p", &named, "-d", "4"], options].concat();
         let ended = place.run(attach(&place, &all));
         over.store(true, Relaxed);
         let asked: Vec<u32> =

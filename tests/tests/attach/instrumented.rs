@@ -17,7 +17,7 @@ fn attached_to(place: &Place, options: &[&str], code: i32, says: &[&str]) {
     assert!(compiled.expect("apt-get install gcc coz-profiler").success());
     let mut target = Command::new(program).arg("100000000").stdout(Stdio::null()).spawn().expect("it starts");
     std::thread::sleep(std::time::Duration::from_millis(300));
-    place.run(attach(place, &["-p", &target.id().to_string(), "-d", "4"])).assert_says(code, says);
+    place.run(attach(place, &["-p", &target.id().to_string(), "-d", "3"])).assert_says(code, says);
     assert!(target.try_wait().expect("it is our child").is_none(), "it runs on");
     target.kill().expect("it is our child");
     target.wait().expect("it is our child");

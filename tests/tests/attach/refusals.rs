@@ -7,7 +7,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use coz_tests::run::Place;
 use coz_tests::{profiler, program};
 
-use crate::target::{Target, attach};
+use crate::target::{LONG, Target, attach};
 
 #[test]
 fn who_cannot_be_attached_to_is_told_why() {
@@ -19,7 +19,7 @@ fn who_cannot_be_attached_to_is_told_why() {
     refused("4194303", 125, &["there is none of that number", "pgrep"]);
     refused("2", 125, &["thread of the kernel"]);
     refused("0", 2, &[]);
-    let target = Target::start("pipeline_condvar", "4");
+    let target = Target::start("pipeline_condvar", LONG);
     let threads = fs::read_dir(format!("/proc/{}/task", target.pid())).expect("it runs");
     let names = threads.flatten().filter_map(|entry| entry.file_name().into_string().ok());
     let thread = names.into_iter().find(|tid| *tid != target.pid()).expect("it has two");
@@ -33,7 +33,7 @@ fn who_cannot_be_attached_to_is_told_why() {
 
 #[test]
 fn who_is_traced_is_watched_and_not_delayed() {
-    let (place, target) = (Place::new(), Target::start("single", "5"));
+    let (place, target) = (Place::new(), Target::start("single", LONG));
     // SAFETY: plain numbers; the tracee is our child and runs on.
     let traced = unsafe { libc::ptrace(libc::PTRACE_SEIZE, target.running.pid(), 0, 0) };
     assert_eq!(traced, 0, "{}", io::Error::last_os_error());
@@ -65,7 +65,7 @@ fn a_set_user_id_program_leaves_the_set() {
 #[test]
 fn only_with_the_rights_that_it_takes() {
     let place = Place::new();
-    let target = Target::start("single", "4");
+    let target = Target::start("single", LONG);
     fs::set_permissions(place.path(), fs::Permissions::from_mode(0o777)).expect("it is ours");
     let binary = place.path().join("coz-bpf");
     fs::copy(profiler(), &binary).expect("a copy can be made");

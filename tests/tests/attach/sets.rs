@@ -7,11 +7,11 @@ use coz_tests::program;
 use coz_tests::run::{Place, wait_until};
 use xtask::group::Group;
 
-use crate::target::{Target, attach, children, runtime};
+use crate::target::{LONG, Target, attach, children, runtime};
 
 #[test]
 fn two_processes_are_one_set() {
-    let (place, one, other) = (Place::new(), Target::start("single", "7"), Target::start("mutex", "7"));
+    let (place, one, other) = (Place::new(), Target::start("single", LONG), Target::start("mutex", LONG));
     let pids = format!("{},{}", one.pid(), other.pid());
     let ended = place.run(attach(&place, &["-p", &pids, "-d", "2"]));
     ended.assert_says(
@@ -26,7 +26,7 @@ fn two_processes_are_one_set() {
 fn children_that_run_already_belong_to_those_that_were_named() {
     let place = Place::new();
     let file = program("single").display().to_string();
-    let script = format!("{file} --seconds 5 & wait");
+    let script = format!("{file} --seconds 4 & wait");
     let outside = Place::new();
     let mut shell = outside.start(outside.plain("/bin/sh", ["-c", &script]));
     wait_until("the child works", || children(shell.pid()).first().copied());
@@ -86,7 +86,7 @@ fn processes_of_a_name_join_when_they_are_started_later() {
 #[test]
 fn a_control_group_is_the_set() {
     let place = Place::new();
-    let target = Target::start("single", "9");
+    let target = Target::start("single", LONG);
     // A container may not make groups: then the one that we are in is there to be named.
     let (group, path) = match Group::new() {
         Ok(group) => {

@@ -97,8 +97,14 @@ impl Target {
         self.place.assert_nothing_left();
     }
 
+    /// It goes on as if nothing had been, and ends when it is told to.
+    pub fn ends_as_it_should(self) {
+        self.running.signal(libc::SIGUSR1);
+        self.ended_as_it_should();
+    }
+
     /// It runs to its end as if nothing had been.
-    pub fn ends_as_it_should(mut self) {
+    pub fn ended_as_it_should(mut self) {
         let ended = self.running.wait();
         ended.assert_says(0, &[]);
         assert_eq!(ended.words(), "");

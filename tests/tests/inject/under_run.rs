@@ -49,7 +49,7 @@ fn a_static_program_is_delayed_when_it_is_run() {
     for kind in &KINDS[1..] {
         let place = Place::new();
         works(&place, "programs/independent.c", *kind);
-        assert_delayed(&run(&place, &["./works", "--seconds", "4"]));
+        assert_delayed(&run(&place, &["./works", "--seconds", "3"]));
     }
 }
 
@@ -57,14 +57,14 @@ fn a_static_program_is_delayed_when_it_is_run() {
 fn a_static_program_that_a_dynamic_one_executes_is_delayed_too() {
     let place = Place::new();
     works(&place, "programs/independent.c", KINDS[1]);
-    assert_delayed(&run(&place, &["sh", "-c", "./works --seconds 4; true"]));
+    assert_delayed(&run(&place, &["sh", "-c", "./works --seconds 3; true"]));
 }
 
 #[test]
 fn what_libc_starts_by_itself_is_delayed_too() {
     let place = Place::new();
     works(&place, "programs/independent.c", KINDS[0]);
-    let script = "import os; os.system('./works --seconds 4')";
+    let script = "import os; os.system('./works --seconds 3')";
     assert_delayed(&run(&place, &["python3", "-c", script]));
 }
 
@@ -72,7 +72,7 @@ fn what_libc_starts_by_itself_is_delayed_too() {
 fn threads_whose_alternate_stack_has_no_room_are_left_alone() {
     let place = Place::new();
     works(&place, "enter/tiny.c", KINDS[1]);
-    let runtime = run(&place, &["./works", "--seconds", "4"]);
+    let runtime = run(&place, &["./works", "--seconds", "3"]);
     assert_eq!(runtime["signals_sent"].as_u64(), Some(0), "{runtime}");
 }
 

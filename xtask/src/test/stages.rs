@@ -126,8 +126,7 @@ fn statically() -> (Outcome, String) {
     }
 }
 
-/// The tests that load BPF programs: one at a time, for they count what the kernel holds. Never left out: without root
-/// they fail.
+/// The tests that load BPF programs. Never left out: without root they fail.
 fn root() -> (Outcome, String) {
     if !sh::is_root() {
         let words = "the root tests load BPF programs: run this as root, or the other stages only, by name";
@@ -137,33 +136,26 @@ fn root() -> (Outcome, String) {
         Ok(profiler) => profiler,
         Err(error) => return (Outcome::one(false), format!("{error:#}")),
     };
-    let mut cargo = sh::cargo();
-    cargo.args(["test", "--locked", "--no-fail-fast", "-p", "coz-tests", "--features", "root"]);
-    for name in ROOT_TESTS {
-        cargo.args(["--test", name]);
-    }
-    counted(cargo.args(["--", "--test-threads=1"]).env("COZ_BPF_BIN", profiler))
+    let run = |names: &[&str], threads: &str| {
+        let mut cargo = sh::cargo();
+        cargo.args(["test", "--locked", "--no-fail-fast", "-p", "coz-tests", "--features", "root"]);
+        for name in names {
+            cargo.args(["--test", name]);
+        }
+        counted(cargo.args(["--", threads]).env("COZ_BPF_BIN", &profiler))
+    };
+    let (mut outcome, words) = run(TOGETHER, "--test-threads=2");
+    let (alone, more) = run(ALONE, "--test-threads=1");
+    outcome.add(&alone);
+    (outcome, words + &more)
 }
 
-/// The files in `tests/tests` that need the feature `root`.
-const ROOT_TESTS: &[&str] = &[
-    "clean",
-    "targets",
-    "bad_input",
-    "session",
-    "points",
-    "chains",
-    "others",
-    "truth",
-    "quota",
-    "loaded",
-    "diff",
-    "attach",
-    "inject",
-    "whole_runs",
-    "trees",
-    "users",
-];
+/// The files in `tests/tests` that need the feature `root`, and whose tests judge neither time nor what the kernel holds: two at a time.
+const TOGETHER: &[&str] = &["targets", "bad_input", "session", "points", "inject", "trees"];
+
+/// The others: one at a time.
+const ALONE: &[&str] =
+    &["clean", "chains", "others", "truth", "quota", "loaded", "diff", "attach", "whole_runs", "users"];
 
 #[cfg(test)]
 mod tests {
@@ -175,7 +167,7 @@ mod tests {
         let sections =
             manifest.split("[[").filter(|section| section.contains("required-features = [\"root\"]"));
         let mut declared: Vec<&str> = sections.filter_map(|section| section.split('"').nth(1)).collect();
-        let mut run = ROOT_TESTS.to_vec();
+        let mut run = [TOGETHER, ALONE].concat();
         declared.sort_unstable();
         run.sort_unstable();
         assert_eq!(declared, run, "declared in tests/Cargo.toml, run by `cargo xtask test`");
