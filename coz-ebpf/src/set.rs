@@ -36,12 +36,9 @@ pub fn joins(control: &Control, tgid: u32) -> bool {
 pub fn has_other_rights(task: Task) -> bool {
     let at = offsets();
     let Some(cred) = read::<*const u8>(task, at.task_cred) else { return false };
-    // Not compared as they are: what has not been read the compiler would compare too, and verifiers before kernel 6.3 forbid that.
-    let differ = |one, other| match (read::<u32>(cred, one), read::<u32>(cred, other)) {
-        (Some(one), Some(other)) => one != other,
-        _ => false,
-    };
-    differ(at.cred_uid, at.cred_euid) || differ(at.cred_gid, at.cred_egid)
+    // Values, not options of them: the compiler would compare what was not read, too, which verifiers before kernel 6.3 forbid.
+    let id = |offset| read::<u32>(cred, offset).unwrap_or_default();
+    id(at.cred_uid) != id(at.cred_euid) || id(at.cred_gid) != id(at.cred_egid)
 }
 
 /// A task that runs already: it joins if its process is of the set. Its clock starts at the next experiment.

@@ -12,7 +12,7 @@ pub use self::table::{failures, render};
 use super::{
     btf::{Btf, BtfError},
     environment::{self, Machine},
-    features::{self, Features},
+    features::Features,
     programs::trial,
 };
 
@@ -68,10 +68,6 @@ pub fn programs(btf: &Result<Btf, BtfError>, machine: &[Check]) -> Vec<Check> {
     let Ok(btf) = btf else { return Vec::new() };
     if exit_code(machine) != 0 {
         return Vec::new();
-    }
-    let helpers = programs::helpers(features::missing_helpers());
-    if helpers.level == Level::Fail {
-        return vec![helpers];
     }
     let tried = environment::pid_max().and_then(|pid_max| trial(btf, pid_max));
     vec![

@@ -11,7 +11,10 @@ use anyhow::{Context, Result};
 
 pub use self::probe::{Probes, Refusal};
 pub(super) use self::probe::{Whom, software_clock};
-use super::btf::{Btf, BtfError};
+use super::{
+    btf::{Btf, BtfError},
+    features,
+};
 use crate::target::process::status_field;
 
 /// What a file said.
@@ -170,6 +173,8 @@ pub struct Machine {
     pub steal: Reading<f64>,
     /// What the kernel answered when asked for the real thing.
     pub probes: Probes,
+    /// Functions that the kernel side calls and that this kernel does not have; `None` where it does not say.
+    pub missing_helpers: Option<Vec<&'static str>>,
 }
 
 impl Machine {
@@ -204,6 +209,7 @@ impl Machine {
             cpus: std::thread::available_parallelism().map_or(1, usize::from),
             steal: Reading::parse(read("/proc/stat"), steal_share),
             probes: Probes::ask(),
+            missing_helpers: features::missing_helpers(),
         }
     }
 }

@@ -10,8 +10,8 @@ use crate::kernel::environment::{
 
 /// The highest rate that is chosen by default, samples a second and CPU.
 const WANTED_RATE: i64 = 4000;
-/// From here on all that is used is there: the last piece is `bpf_loop` (5.17).
-const FULL_KERNEL: (u32, u32) = (5, 17);
+/// From here on all that is used is there: the last pieces came with 5.15.
+const FULL_KERNEL: (u32, u32) = (5, 15);
 /// Below, the ring buffer and the capabilities for BPF are missing (5.8), unless a distribution put them in.
 const OLDEST_KERNEL: (u32, u32) = (5, 8);
 /// Above this share of stolen CPU time, experiments go wrong often enough to say so.
@@ -31,6 +31,7 @@ pub(super) fn judge(machine: &Machine) -> Vec<Check> {
         btf(machine),
         tracepoints(machine),
         interrupts(machine),
+        helpers(machine),
         probe("BPF maps", machine.probes.map, "a BPF map that the program can share (bpf, BPF_F_MMAPABLE)"),
         probe("sampling", machine.probes.sampling, "a software clock on each CPU (perf_event_open)"),
         shim_memory(machine),
@@ -131,7 +132,8 @@ fn architecture(machine: &Machine) -> Check {
 
 fn kernel(machine: &Machine) -> Check {
     const NAME: &str = "kernel";
-    const NEEDED: &str = "Linux 5.17 or later: BTF tracepoints and shared maps (5.5), ring buffer (5.8), uprobe cookies (5.15), bpf_loop (5.17)";
+    const NEEDED: &str =
+        "Linux 5.15 or later, or one that has what is needed from there: `BPF helpers` below tells";
     let Some(release) = machine.release.value() else {
         return Check::new(NAME, Warn, format!("version {}", machine.release), NEEDED);
     };
@@ -143,9 +145,21 @@ fn kernel(machine: &Machine) -> Check {
     };
     let check = Check::new(NAME, level, release.as_str(), NEEDED);
     if level == Warn {
-        check.fix("a newer kernel, if loading fails: distributions add features to old ones")
+        check.fix("a newer kernel, if helpers are missing: distributions add features to old ones")
     } else {
         check
+    }
+}
+
+/// What is called in the kernel. Asked of the kernel itself, whatever its version.
+fn helpers(machine: &Machine) -> Check {
+    const NAME: &str = "BPF helpers";
+    const NEEDED: &str = "what the kernel side calls; Linux has all of it from 5.15 on";
+    match &machine.missing_helpers {
+        Some(missing) if missing.is_empty() => Check::new(NAME, Good, "all present", NEEDED),
+        Some(missing) => Check::new(NAME, Fail, format!("missing: {}", missing.join(", ")), NEEDED)
+            .fix("a kernel from 5.15 on; no option goes without"),
+        None => Check::new(NAME, Note, "the kernel does not say", NEEDED),
     }
 }
 

@@ -26,18 +26,6 @@ pub(super) fn judge(tried: Result<Vec<Refused>, String>, shortfalls: &[&str]) ->
     }
 }
 
-/// Functions that the programs call in the kernel.
-pub(super) fn helpers(missing: Option<Vec<&'static str>>) -> Check {
-    const NAME: &str = "BPF helpers";
-    const NEEDED: &str = "what the kernel side calls, on mainline from 5.15 on";
-    match missing {
-        Some(missing) if missing.is_empty() => Check::new(NAME, Level::Ok, "all present", NEEDED),
-        Some(missing) => Check::new(NAME, Level::Fail, format!("missing: {}", missing.join(", ")), NEEDED)
-            .fix("a kernel from 5.15 on"),
-        None => Check::new(NAME, Level::Note, "the kernel does not say", NEEDED),
-    }
-}
-
 fn said(refused: &Refused) -> String {
     let mut lines = refused.why.lines();
     let mut text = format!("{} is refused: {}", refused.program, lines.next().unwrap_or_default());

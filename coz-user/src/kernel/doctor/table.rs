@@ -49,7 +49,7 @@ mod tests {
 
     fn checks() -> Vec<Check> {
         vec![
-            Check::new("kernel", Level::Ok, "6.1", "5.17"),
+            Check::new("kernel", Level::Ok, "6.1", "5.15"),
             Check::new("privileges", Level::Fail, "user 1000", "root").fix("sudo coz-bpf run ./app"),
             Check::new("jit", Level::Note, "off", ""),
         ]

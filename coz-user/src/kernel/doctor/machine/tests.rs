@@ -29,6 +29,7 @@ fn good() -> Machine {
         cpus: 4,
         steal: Reading::Value(0.001),
         probes: Probes { map: Ok(()), sampling: Ok(()), shim: Ok(()), uprobe: Ok(()) },
+        missing_helpers: Some(vec![]),
     }
 }
 
@@ -78,6 +79,21 @@ fn what_only_root_may_is_told_apart() {
     );
     let check = judge(&user).into_iter().find(|check| check.name == "uprobes").unwrap();
     assert!(check.fix.is_some_and(|fix| fix.contains("setcap") && fix.contains("cap_sys_admin")));
+}
+
+#[test]
+fn what_an_older_kernel_lacks_is_named_whatever_its_version_says() {
+    let lacking = |missing| Machine {
+        release: Reading::Value("5.14.0-503.el9".into()),
+        missing_helpers: missing,
+        ..good()
+    };
+    // A distribution's kernel with what is needed.
+    assert_eq!(level(&lacking(Some(vec![])), "BPF helpers"), Good);
+    assert_eq!(exit_code(&judge(&lacking(Some(vec![])))), 0);
+    let text = failures(&judge(&lacking(Some(vec!["bpf_task_pt_regs (5.15)"])))).unwrap();
+    assert!(text.contains("bpf_task_pt_regs (5.15)") && text.contains("a kernel from 5.15 on"), "{text}");
+    assert_eq!(level(&lacking(None), "BPF helpers"), Note);
 }
 
 #[test]
