@@ -70,10 +70,7 @@ pub fn programs(btf: &Result<Btf, BtfError>, machine: &[Check]) -> Vec<Check> {
         return Vec::new();
     }
     let tried = environment::pid_max().and_then(|pid_max| trial(btf, pid_max));
-    vec![
-        helpers,
-        programs::judge(tried.map_err(|error| format!("{error:#}")), &Features::ask(btf).shortfalls()),
-    ]
+    vec![programs::judge(tried.map_err(|error| format!("{error:#}")), &Features::ask(btf).shortfalls())]
 }
 
 /// Looks at a program, named as on the command line of `run`.
