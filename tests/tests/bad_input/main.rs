@@ -124,9 +124,12 @@ fn truncated_debug_information_is_no_catastrophe() {
         let place = Place::new();
         let path = executable(&place, "app", &files::with_half_of(&program("single"), part));
         let ended = profiled(path, &["--rounds", "1500"]);
-        ended.assert_says(0, &["debug information", "main"]);
+        ended.assert_says(0, &["main"]);
         let words = ended.words();
-        assert!(words.contains("damaged") || words.contains("cannot be read"), "{part}:\n{words}");
+        let told = words.contains("damaged") || words.contains("debug information that cannot be read");
+        // Of the strings, the half that is left can be all that is needed.
+        let unharmed = part == ".debug_str" && words.contains("single.c:");
+        assert!(told || unharmed, "{part}:\n{words}");
         assert!(ended.output().starts_with("rounds 1500 "), "{part}: {}", ended.output());
     }
 }

@@ -10,6 +10,7 @@ use super::{
     program::Program,
     refused::Refused,
     stop::Held,
+    trace::tracer,
 };
 
 /// So many threads are tried.
@@ -130,10 +131,4 @@ pub fn is_outside(
         Held::stop(pid, tid, program, gate).is_ok_and(|held| !avoid(held.pc()))
     };
     thread::scope(|scope| scope.spawn(ours).join()).unwrap_or(false)
-}
-
-/// Who traces a process, if anybody does.
-pub fn tracer(pid: i32) -> Option<i32> {
-    let status = crate::target::process::status(pid).ok().flatten()?;
-    (status.tracer != 0).then_some(status.tracer)
 }

@@ -12,6 +12,7 @@ use std::{
     fs::{File, OpenOptions},
     io,
     os::unix::fs::FileExt,
+    path::Path,
     time::{Duration, Instant},
 };
 
@@ -28,10 +29,28 @@ use crate::target::seccomp;
 
 /// How long a thread may take to stop: it does so at once, unless it waits for a disk or the like, or for a CPU.
 const PATIENCE: Duration = Duration::from_secs(2);
+/// And how long a tracer of ours to let go of it.
+const LETTING_GO: Duration = Duration::from_millis(100);
 /// Code segment of 64-bit code.
 const CODE_64: u64 = 0x33;
 /// `TF` in the flags: single steps.
 const TRAP: u64 = 1 << 8;
+
+/// Takes a thread over. A tracer of ours lets go of a thread that could not be stopped when it ends itself, which is a moment after the
+/// process is another one's to hold; until then, as where we have no right to, the kernel says `EPERM`.
+fn seize(pid: i32, tid: i32) -> io::Result<()> {
+    let since = Instant::now();
+    loop {
+        let result = trace::seize(tid);
+        let refused = result.as_ref().is_err_and(|error| error.raw_os_error() == Some(libc::EPERM));
+        let others =
+            || trace::tracer(pid).is_some_and(|by| !Path::new(&format!("/proc/self/task/{by}")).exists());
+        if !refused || since.elapsed() > LETTING_GO || others() {
+            return result;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
 
 /// A thread that is stopped.
 #[derive(Debug)]
@@ -74,7 +93,7 @@ impl Held {
     /// stop; it is let go of when the calling thread ends. `Unsupported`: it is in 32-bit code.
     pub fn stop(pid: i32, tid: i32, program: &Program, gate: Gate) -> io::Result<Self> {
         let hold = Hold::begin(pid).ok_or(io::ErrorKind::TimedOut)?;
-        trace::seize(tid)?;
+        seize(pid, tid)?;
         let since = Instant::now();
         trace::interrupt(tid)?;
         loop {

@@ -57,6 +57,12 @@ fn request(number: Request, tid: i32, address: usize, data: usize) -> io::Result
     if result == -1 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
+/// Which thread traces a process's first one, if any does.
+pub fn tracer(pid: i32) -> Option<i32> {
+    let status = crate::target::process::status(pid).ok().flatten()?;
+    (status.tracer != 0).then_some(status.tracer)
+}
+
 /// Takes a thread over, without stopping it.
 pub fn seize(tid: i32) -> io::Result<()> {
     request(libc::PTRACE_SEIZE, tid, 0, libc::PTRACE_O_TRACESYSGOOD as usize)
