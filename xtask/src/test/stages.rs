@@ -151,11 +151,22 @@ fn root() -> (Outcome, String) {
 }
 
 /// The files in `tests/tests` that need the feature `root`, and whose tests judge neither time nor what the kernel holds: two at a time.
-const TOGETHER: &[&str] = &["targets", "bad_input", "session", "points", "inject", "trees"];
+const TOGETHER: &[&str] = &["targets", "bad_input", "session", "points", "trees"];
 
 /// The others: one at a time.
-const ALONE: &[&str] =
-    &["clean", "chains", "others", "truth", "quota", "loaded", "diff", "attach", "whole_runs", "users"];
+const ALONE: &[&str] = &[
+    "clean",
+    "chains",
+    "others",
+    "truth",
+    "quota",
+    "loaded",
+    "diff",
+    "attach",
+    "inject",
+    "whole_runs",
+    "users",
+];
 
 #[cfg(test)]
 mod tests {
