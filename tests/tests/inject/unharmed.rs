@@ -84,7 +84,7 @@ fn no_system_call_says_that_it_was_interrupted() {
 #[test]
 fn three_hundred_threads_in_all_kinds_of_calls_notice_nothing() {
     for kind in KINDS {
-        let target = Target::begin(&compile("crowd", kind), ["all", "300", "2000"]);
+        let target = Target::begin(&compile("crowd", kind), ["all", "300", "3000"]);
         let mut stops = molest(target.pid(), &Files::default());
         stops.sort_unstable();
         assert!(stops.len() > 5, "{kind:?}: {}", stops.len());
