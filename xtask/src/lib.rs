@@ -8,6 +8,7 @@ use anyhow::Result;
 pub mod demo;
 pub mod ebpf;
 pub mod group;
+pub mod kernel;
 pub mod latency;
 pub mod overhead;
 pub mod package;

@@ -5,7 +5,8 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::{Parser, Subcommand};
 use xtask::{
-    demo, ebpf, latency, overhead, package, picture, race, real, servers, startup, symbols, test, truth,
+    demo, ebpf, kernel, latency, overhead, package, picture, race, real, servers, startup, symbols, test,
+    truth,
 };
 
 #[derive(Parser)]
@@ -44,6 +45,8 @@ enum Command {
     Startup(startup::Options),
     /// Measure how long it takes until the first line is known, beside coz; needs root
     Race(race::Options),
+    /// Boot another kernel in a virtual machine (qemu) and run a command there, in this repository
+    Kernel(kernel::Options),
     /// Compare lines and inlining with addr2line's and llvm-symbolizer's at random addresses of binaries
     Symbols(symbols::Options),
     /// Draw the curves of a profile as SVG
@@ -77,6 +80,7 @@ fn run(command: Command) -> Result<()> {
         Command::Race(options) => race::run(&options),
         Command::Servers(options) => servers::run(&options),
         Command::Startup(options) => startup::run(&options),
+        Command::Kernel(options) => kernel::run(&options),
         Command::Symbols(options) => symbols::run(&options),
         Command::Picture(options) => picture::run(&options),
         Command::Deb => package::deb(),
