@@ -104,8 +104,10 @@ pub static SLOTS: Array<KernelSlot> = Array::with_max_entries(MAX_SLOTS, MMAPABL
 /// all of them, and its slot says which one is its own. The controller makes them.
 #[btf_map]
 pub static PAYMENTS: btf_maps::ArrayOfMaps<Book, { MAX_BOOKS as usize }> = btf_maps::ArrayOfMaps::new();
-/// One of them.
-pub type Book = btf_maps::Array<TargetSlot, { MAX_SLOTS as usize }, { MMAPABLE as usize }>;
+/// One of them: of [`TargetSlot`]s. In the type information a value is an array of numbers, for kernels before 6.3 take it for
+/// another kind of map than those of the controller (which have no type information) where it is a struct.
+pub type Book =
+    btf_maps::Array<[u64; size_of::<TargetSlot>() / 8], { MAX_SLOTS as usize }, { MMAPABLE as usize }>;
 /// By book: how many payments were not credible.
 #[map]
 pub static DISBELIEVED: Array<u64> = Array::with_max_entries(MAX_BOOKS, MMAPABLE);

@@ -56,7 +56,9 @@ pub fn slot_at(index: u32) -> Option<&'static mut KernelSlot> {
 /// What stands at this place in a book.
 #[inline(always)]
 fn written(book: u8, index: u32) -> Option<&'static TargetSlot> {
-    PAYMENTS.get_value(u32::from(book), &index)
+    let words = PAYMENTS.get_value(u32::from(book), &index)?;
+    // SAFETY: a book's values are such structs, of as many words; every bit pattern is one.
+    Some(unsafe { &*(&raw const *words).cast() })
 }
 
 impl Thread {
