@@ -19,13 +19,13 @@ const LONGEST: Nanos = Nanos(1_000_000_000);
 
 /// How long programs get to settle: to get used to delays, and to their absence, which need not take as long. An unbounded queue
 /// that grows under delays by 4 items in the time of 10 is empty again after the time of 6.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Settling {
     delayed: Kind,
     undelayed: Kind,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Kind {
     time: Nanos,
     drift: Drift,
@@ -34,7 +34,7 @@ struct Kind {
 
 impl Kind {
     const fn new(time: Nanos) -> Self {
-        Self { time, drift: Drift::NONE, history: History::NONE }
+        Self { time, drift: Drift::NONE, history: History { seen: Vec::new() } }
     }
 }
 
@@ -43,7 +43,7 @@ impl Settling {
     #[must_use]
     pub fn new(length: Nanos) -> Self {
         let kind = Kind::new(Nanos(length.0 / FIRST).min(LONGEST));
-        Self { delayed: kind, undelayed: kind }
+        Self { delayed: kind.clone(), undelayed: kind }
     }
 
     /// The part of an experiment at this speedup that is not counted.
@@ -57,7 +57,7 @@ impl Settling {
         let Self { delayed: fresh, .. } = Self::new(length);
         for kind in [&mut self.delayed, &mut self.undelayed] {
             if fresh.time > kind.time {
-                *kind = fresh;
+                *kind = fresh.clone();
             }
         }
     }
@@ -76,47 +76,69 @@ impl Settling {
     }
 }
 
-/// How fast the program was without delays (as a logarithm), by what part of the time before were delays: a straight line through
-/// that, by least squares. Where a queue takes longer to drain than an experiment, the experiment itself shows nothing.
-#[derive(Clone, Copy, Debug)]
+/// How fast the program was without delays (as a logarithm), by what part of the time before were delays. Where a queue takes longer
+/// to drain than an experiment, the experiment itself shows nothing. By ranks, since a machine that stalls now and then makes
+/// single ones slow.
+#[derive(Clone, Debug, Default)]
 pub struct History {
-    before: Mean,
-    speed: Mean,
-    /// Sum of the products of their distances from their means.
-    products: f64,
+    seen: Vec<(f64, f64)>,
 }
 
 impl History {
-    /// Nothing seen.
-    pub const NONE: Self = Self { before: Mean::NONE, speed: Mean::NONE, products: 0.0 };
     /// Fewer say nothing.
-    const FEWEST: u32 = 6;
+    const FEWEST: usize = 6;
+    /// More need not be known.
+    const MOST: usize = 64;
 
     /// A baseline, after an experiment that delayed everyone by this part of its time.
     pub fn add(&mut self, before: f64, speed: f64) {
-        let away = before - self.before.mean;
-        self.before.add(before);
-        self.speed.add(speed);
-        self.products += away * (speed - self.speed.mean);
+        if self.seen.len() == Self::MOST {
+            self.seen.remove(0);
+        }
+        self.seen.push((before, speed));
     }
 
-    /// By how much the baselines are faster, on average, than they would be with nothing before them.
+    /// By how much the baselines are faster, on average, than they would be with nothing before them: by the median of the
+    /// slopes between any two (Theil 1950, Sen 1968).
     #[must_use]
     pub fn mean(&self) -> f64 {
-        self.products / self.before.squares * self.before.mean
+        let pairs =
+            self.seen.iter().enumerate().flat_map(|(i, a)| self.seen.iter().skip(i + 1).map(move |b| (a, b)));
+        let mut slopes: Vec<f64> =
+            pairs.filter(|(a, b)| a.0 != b.0).map(|(a, b)| (b.1 - a.1) / (b.0 - a.0)).collect();
+        slopes.sort_by(f64::total_cmp);
+        let before = self.seen.iter().map(|(before, _)| before).sum::<f64>() / self.seen.len() as f64;
+        slopes.get(slopes.len() / 2).map_or(0.0, |slope| slope * before)
     }
 
-    /// Whether they depend on what was before them by more than chance, and by so much that it matters.
+    /// Whether they depend on what was before them by more than chance (Spearman's rank correlation, as a t of four), and by so
+    /// much that it matters.
     #[must_use]
     pub fn matters(&self) -> bool {
-        let explained = self.products * self.products / self.before.squares;
-        let left = (self.speed.squares - explained).max(0.0) / f64::from(self.speed.n.saturating_sub(2));
-        let mean = self.mean();
-        self.speed.n >= Self::FEWEST
-            && mean.is_finite()
-            && mean.abs() > Drift::SMALL
-            && explained > Drift::SURE * Drift::SURE * left
+        let n = self.seen.len();
+        if n < Self::FEWEST {
+            return false;
+        }
+        let before = ranks(self.seen.iter().map(|(before, _)| *before));
+        let speed = ranks(self.seen.iter().map(|(_, speed)| *speed));
+        let mean = (n as f64 - 1.0) / 2.0;
+        let product =
+            |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| (a - mean) * (b - mean)).sum::<f64>();
+        let square = product(&before, &speed).powi(2) / product(&before, &before) / product(&speed, &speed);
+        let enough = square * (n as f64 - 2.0) > Drift::SURE.powi(2) * (1.0 - square);
+        enough && self.mean().abs() > Drift::SMALL
     }
+}
+
+/// Rank of each value, from 0 on; equal ones share theirs.
+fn ranks(values: impl Iterator<Item = f64> + Clone) -> Vec<f64> {
+    let rank = |value: f64| {
+        let (below, equal) = values.clone().fold((0, 0), |(below, equal), other| {
+            (below + usize::from(other < value), equal + usize::from(other == value))
+        });
+        below as f64 + (equal as f64 - 1.0) / 2.0
+    };
+    values.clone().map(rank).collect()
 }
 
 /// A running mean.
@@ -161,6 +183,8 @@ impl Drift {
     const SMALL: f64 = 0.02;
     /// A single experiment's drift that is rarely chance.
     const NOTABLE: f64 = 0.05;
+    /// What is more is a machine that stalls.
+    const STALL: f64 = 1.0;
     /// It is looked at after each experiment, of hundreds: four standard errors. With the fewest, that is chance once in 60 times, and all
     /// that it costs is time.
     const SURE: f64 = 4.0;
@@ -171,6 +195,9 @@ impl Drift {
 
     /// One more.
     pub fn add(&mut self, drift: f64) {
+        if drift.abs() > Self::STALL {
+            return;
+        }
         self.all.add(drift);
         if drift.abs() > Self::NOTABLE {
             self.notable[usize::from(drift < 0.0)] += 1;
@@ -305,7 +332,7 @@ mod tests {
 
     #[test]
     fn what_was_before_a_baseline_does_not_matter_to_a_program_that_settles_at_once() {
-        let mut history = History::NONE;
+        let mut history = History::default();
         for i in 0..500_u32 {
             history.add(f64::from(i * 7 % 20) / 20.0, f64::from(i * 13 % 31) / 100.0);
             assert!(!history.matters(), "{i}: {history:?}");

@@ -34,7 +34,7 @@ fn unsettled(profile: &Profile, estimate: &Estimate, undelayed: bool) -> Option<
 
 /// How fast baselines were, by what was before them, at the point that is visited most.
 fn history(profile: &Profile, estimate: &Estimate) -> History {
-    let mut history = History::NONE;
+    let mut history = History::default();
     let Some(point) = estimate.points.iter().max_by_key(|point| point.visits) else {
         return history;
     };
