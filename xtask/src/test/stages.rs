@@ -151,11 +151,12 @@ fn root() -> (Outcome, String) {
 }
 
 /// The files in `tests/tests` that need the feature `root`, and whose tests judge neither time nor what the kernel holds: two at a time.
-const TOGETHER: &[&str] = &["targets", "bad_input", "session", "points", "trees"];
+const TOGETHER: &[&str] = &["targets", "bad_input", "session", "trees"];
 
 /// The others: one at a time.
 const ALONE: &[&str] = &[
     "clean",
+    "points",
     "chains",
     "others",
     "truth",
