@@ -92,6 +92,10 @@ impl Place {
     /// `coz-bpf run ARGS...`, here, with a folder of its own for temporary files.
     pub fn profiled<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> Command {
         let mut command = self.plain(crate::profiler(), ["run"]);
+        // To test on this kernel what is done on an older one.
+        if let Some(without) = std::env::var_os("COZ_BPF_WITHOUT") {
+            command.env("COZ_BPF_WITHOUT", without);
+        }
         command.args(args);
         command
     }

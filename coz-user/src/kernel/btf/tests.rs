@@ -220,6 +220,20 @@ proptest! {
 }
 
 #[test]
+fn parameters_are_counted_behind_names_and_pointers() {
+    let mut made = Builder::default();
+    let int = made.add("int", kind::INT, 0, 4, &[32]);
+    // Of type 0, void: what is returned. Each parameter is a name and a type.
+    let function = made.add("", kind::FUNC_PROTO, 2, 0, &[0, int, 0, int]);
+    let pointer = made.add("", kind::PTR, 0, function, &[]);
+    made.add("btf_trace_two", kind::TYPEDEF, 0, pointer, &[]);
+    let btf = Btf::parse(&made.finish()).unwrap();
+    assert_eq!(btf.parameters("btf_trace_two"), Some(2));
+    assert_eq!(btf.parameters("int"), None, "no function");
+    assert_eq!(btf.parameters("btf_trace_three"), None, "no such type");
+}
+
+#[test]
 fn typedefs_keep_their_numbers_in_the_short_form() {
     let whole = Btf::parse(&sample()).unwrap();
     let names = ["atomic_t", "outer", "no_such_type"].map(str::to_owned);
