@@ -70,7 +70,7 @@ impl Settling {
         if experiment.speedup.is_baseline() {
             kind.history.add(before, first);
         }
-        if (kind.drift.is_there() || kind.history.matters()) && kind.time < LONGEST {
+        if (kind.drift.is_there() || kind.history.matters(Drift::SURE)) && kind.time < LONGEST {
             *kind = Kind::new(Nanos(kind.time.0 * STEP).min(LONGEST));
         }
     }
@@ -85,6 +85,8 @@ pub struct History {
 }
 
 impl History {
+    /// How sure is sure enough where it is looked at once, when all is over.
+    pub const ONCE: f64 = 3.0;
     /// Fewer say nothing.
     const FEWEST: usize = 6;
     /// More need not be known.
@@ -111,10 +113,10 @@ impl History {
         slopes.get(slopes.len() / 2).map_or(0.0, |slope| slope * before)
     }
 
-    /// Whether they depend on what was before them by more than chance (Spearman's rank correlation, as a t of four), and by so
-    /// much that it matters.
+    /// Whether they depend on what was before them by more than chance (Spearman's rank correlation, as a t of more than `sure`), and
+    /// by so much that it matters.
     #[must_use]
-    pub fn matters(&self) -> bool {
+    pub fn matters(&self, sure: f64) -> bool {
         let n = self.seen.len();
         if n < Self::FEWEST {
             return false;
@@ -125,7 +127,7 @@ impl History {
         let product =
             |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| (a - mean) * (b - mean)).sum::<f64>();
         let square = product(&before, &speed).powi(2) / product(&before, &before) / product(&speed, &speed);
-        let enough = square * (n as f64 - 2.0) > Drift::SURE.powi(2) * (1.0 - square);
+        let enough = square * (n as f64 - 2.0) > sure.powi(2) * (1.0 - square);
         enough && self.mean().abs() > Drift::SMALL
     }
 }
@@ -183,8 +185,8 @@ impl Drift {
     const SMALL: f64 = 0.02;
     /// A single experiment's drift that is rarely chance.
     const NOTABLE: f64 = 0.05;
-    /// What is more is a machine that stalls.
-    const STALL: f64 = 1.0;
+    /// What is more is taken for a machine that stalls.
+    const STALL: f64 = 0.6;
     /// It is looked at after each experiment, of hundreds: four standard errors. With the fewest, that is chance once in 60 times, and all
     /// that it costs is time.
     const SURE: f64 = 4.0;
@@ -335,7 +337,7 @@ mod tests {
         let mut history = History::default();
         for i in 0..500_u32 {
             history.add(f64::from(i * 7 % 20) / 20.0, f64::from(i * 13 % 31) / 100.0);
-            assert!(!history.matters(), "{i}: {history:?}");
+            assert!(!history.matters(Drift::SURE), "{i}: {history:?}");
         }
     }
 
@@ -343,7 +345,7 @@ mod tests {
     fn there_is_a_limit_and_longer_experiments_have_their_part() {
         let mut settling = Settling::new(Nanos(300_000_000));
         for i in 0..1000 {
-            settling.ended(&experiment(Speedup::BASELINE, 700 + i % 2), 0.5);
+            settling.ended(&experiment(Speedup::BASELINE, 600 + i % 2), 0.5);
         }
         assert_eq!(settling.time(Speedup::BASELINE), LONGEST);
         settling.lengthen(Nanos(600_000_000));

@@ -24,7 +24,7 @@ fn unsettled(profile: &Profile, estimate: &Estimate, undelayed: bool) -> Option<
         .filter_map(|e| e.drift.filter(|drift| drift.is_finite()))
         .for_each(|each| drift.add(each));
     let history = history(profile, estimate);
-    if undelayed && history.matters() {
+    if undelayed && history.matters(History::ONCE) {
         return Some(Warning::Unsettled(history.mean().exp_m1(), undelayed));
     }
     let needed_more = alike().any(|e| e.why == Some(Why::Unsettled));
