@@ -102,7 +102,7 @@ fn who_writes_what_he_can_spoils_nothing_of_another_users() {
             (owed.iter().sum(), paid.iter().sum(), unpaid.iter().sum());
         let effect = effect(&place);
         found.push((effect, owed, paid, unpaid));
-        if effect.abs() < 25.0 && paid > 0 && 5 * unpaid < owed {
+        if effect < 25.0 && paid > 0 && 5 * unpaid < owed {
             return;
         }
     }

@@ -136,26 +136,20 @@ fn root() -> (Outcome, String) {
         Ok(profiler) => profiler,
         Err(error) => return (Outcome::one(false), format!("{error:#}")),
     };
-    let run = |names: &[&str], threads: &str| {
-        let mut cargo = sh::cargo();
-        cargo.args(["test", "--locked", "--no-fail-fast", "-p", "coz-tests", "--features", "root"]);
-        for name in names {
-            cargo.args(["--test", name]);
-        }
-        counted(cargo.args(["--", threads]).env("COZ_BPF_BIN", &profiler))
-    };
-    let (mut outcome, words) = run(TOGETHER, "--test-threads=2");
-    let (alone, more) = run(ALONE, "--test-threads=1");
-    outcome.add(&alone);
-    (outcome, words + &more)
+    let mut cargo = sh::cargo();
+    cargo.args(["test", "--locked", "--no-fail-fast", "-p", "coz-tests", "--features", "root"]);
+    for name in ROOT_TESTS {
+        cargo.args(["--test", name]);
+    }
+    counted(cargo.args(["--", "--test-threads=1"]).env("COZ_BPF_BIN", profiler))
 }
 
-/// The files in `tests/tests` that need the feature `root`, and whose tests judge neither time nor what the kernel holds: two at a time.
-const TOGETHER: &[&str] = &["targets", "bad_input", "session", "trees"];
-
-/// The others: one at a time.
-const ALONE: &[&str] = &[
+/// The files in `tests/tests` that need the feature `root`. One at a time: most judge time, or count what the kernel holds.
+const ROOT_TESTS: &[&str] = &[
     "clean",
+    "targets",
+    "bad_input",
+    "session",
     "points",
     "chains",
     "others",
@@ -166,6 +160,7 @@ const ALONE: &[&str] = &[
     "attach",
     "inject",
     "whole_runs",
+    "trees",
     "users",
 ];
 
@@ -179,7 +174,7 @@ mod tests {
         let sections =
             manifest.split("[[").filter(|section| section.contains("required-features = [\"root\"]"));
         let mut declared: Vec<&str> = sections.filter_map(|section| section.split('"').nth(1)).collect();
-        let mut run = [TOGETHER, ALONE].concat();
+        let mut run = ROOT_TESTS.to_vec();
         declared.sort_unstable();
         run.sort_unstable();
         assert_eq!(declared, run, "declared in tests/Cargo.toml, run by `cargo xtask test`");
