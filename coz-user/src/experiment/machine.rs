@@ -273,7 +273,6 @@ impl Machine {
         self.budget.spend(Nanos(experiment.delay_before.0.saturating_add(experiment.delay.0)), now);
         if cut.is_none() && experiment.most_visits() < self.config.min_visits {
             self.length = Nanos(self.length.0.saturating_mul(2)).min(self.config.max_length);
-            self.settling.lengthen(self.length);
         }
         if experiment.invalid.is_none() {
             self.settling.ended(&experiment, current.after);
