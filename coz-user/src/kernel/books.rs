@@ -3,7 +3,7 @@
 
 use std::{
     io,
-    os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd},
+    os::fd::{AsFd, AsRawFd, OwnedFd, RawFd},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
@@ -11,7 +11,10 @@ use anyhow::{Context, Result, bail};
 use aya::maps::{Map, MapData};
 use coz_common::abi::{KernelSlot, MAX_BOOKS, MAX_SLOTS, NO_BOOK, TargetSlot};
 
-use super::mapped::MappedArray;
+use super::{
+    mapped::MappedArray,
+    raw_map::{ARRAY, MMAPABLE, RawMap},
+};
 
 /// What a process gets: the maps in the order of `abi::HELLO_REGISTER`, and the number of the book among them (`Process::book`).
 #[derive(Clone, Debug)]
@@ -123,20 +126,7 @@ impl Shelf {
     }
 }
 
-/// The members of `union bpf_attr` that `BPF_MAP_CREATE` looks at (include/uapi/linux/bpf.h).
-#[repr(C)]
-struct Create {
-    map_type: u32,
-    key_size: u32,
-    value_size: u32,
-    max_entries: u32,
-    map_flags: u32,
-    inner_map_fd: u32,
-    numa_node: u32,
-    map_name: [u8; 16],
-}
-
-/// Those of `BPF_MAP_UPDATE_ELEM`.
+/// The members of `union bpf_attr` that `BPF_MAP_UPDATE_ELEM` looks at (include/uapi/linux/bpf.h).
 #[repr(C)]
 struct Update {
     map_fd: u32,
@@ -148,28 +138,18 @@ struct Update {
 
 /// An array that can be mapped, of the shape that the kernel side's object says.
 fn make() -> io::Result<OwnedFd> {
-    const BPF_MAP_CREATE: libc::c_long = 0;
-    const ARRAY: u32 = 2;
-    const MMAPABLE: u32 = 1024;
-    let mut map_name = [0; 16];
-    map_name[..8].copy_from_slice(b"PAYMENTS");
-    let attr = Create {
-        map_type: ARRAY,
+    let mut name = [0; 16];
+    name[..8].copy_from_slice(b"PAYMENTS");
+    let map = RawMap {
+        kind: ARRAY,
         key_size: 4,
         value_size: size_of::<TargetSlot>() as u32,
         max_entries: MAX_SLOTS,
-        map_flags: MMAPABLE,
-        inner_map_fd: 0,
-        numa_node: 0,
-        map_name,
+        flags: MMAPABLE,
+        name,
+        ..RawMap::default()
     };
-    // SAFETY: the attribute outlives the call; what the kernel answers is a new descriptor or an error.
-    let fd = unsafe { libc::syscall(libc::SYS_bpf, BPF_MAP_CREATE, &raw const attr, size_of::<Create>()) };
-    if fd < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: the kernel has just given it to us.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd as RawFd) })
+    map.create()
 }
 
 /// Puts a map into an array of maps.

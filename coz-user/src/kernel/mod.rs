@@ -21,6 +21,7 @@ mod price;
 pub mod probe;
 pub mod processes;
 pub mod programs;
+mod raw_map;
 mod signal_stack;
 pub mod standing;
 pub mod unwind;

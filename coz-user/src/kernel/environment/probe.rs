@@ -6,7 +6,10 @@ use std::{
     os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd},
 };
 
-use crate::kernel::probe;
+use crate::kernel::{
+    probe,
+    raw_map::{ARRAY, MMAPABLE, RawMap},
+};
 
 /// Why the kernel did not do what it was asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,16 +55,6 @@ impl Probes {
     }
 }
 
-/// `union bpf_attr` for `BPF_MAP_CREATE`, as far as it is needed.
-#[repr(C)]
-struct MapCreate {
-    kind: u32,
-    key_size: u32,
-    value_size: u32,
-    max_entries: u32,
-    flags: u32,
-}
-
 /// `struct perf_event_attr` in its first published version.
 #[repr(C)]
 #[derive(Default)]
@@ -79,19 +72,16 @@ struct PerfAttributes {
 }
 
 fn shared_map() -> Result<(), Refusal> {
-    const BPF_MAP_CREATE: i32 = 0;
-    const BPF_MAP_TYPE_ARRAY: u32 = 2;
-    const BPF_F_MMAPABLE: u32 = 1024;
-    let wanted = MapCreate {
-        kind: BPF_MAP_TYPE_ARRAY,
+    let wanted = RawMap {
+        kind: ARRAY,
         key_size: 4,
         value_size: 8,
         max_entries: 1,
-        flags: BPF_F_MMAPABLE,
+        flags: MMAPABLE,
+        ..RawMap::default()
     };
-    // SAFETY: the kernel reads as many bytes as it is told, all initialised.
-    let fd = unsafe { libc::syscall(libc::SYS_bpf, BPF_MAP_CREATE, &raw const wanted, size_of_val(&wanted)) };
-    descriptor(fd).map(drop).map_err(|refusal| match refusal {
+    let refused = |error: io::Error| Refusal::from_errno(error.raw_os_error().unwrap_or(0));
+    wanted.create().map(drop).map_err(refused).map_err(|refusal| match refusal {
         // Kernels before 5.5 do not know the flag.
         Refusal::Other(libc::EINVAL) => Refusal::NotSupported,
         other => other,

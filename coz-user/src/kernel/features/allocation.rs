@@ -6,21 +6,10 @@ use std::{
     os::fd::{AsRawFd, FromRawFd, OwnedFd},
 };
 
-const BPF_MAP_CREATE: libc::c_long = 0;
-const BPF_PROG_LOAD: libc::c_long = 5;
-const BPF_MAP_TYPE_HASH: u32 = 1;
-const BPF_F_NO_PREALLOC: u32 = 1;
-const BPF_PROG_TYPE_PERF_EVENT: u32 = 7;
+use crate::kernel::raw_map::{HASH, NO_PREALLOC, RawMap};
 
-/// `union bpf_attr` for `BPF_MAP_CREATE`, as far as it is needed.
-#[repr(C)]
-struct MapAttr {
-    kind: u32,
-    key_size: u32,
-    value_size: u32,
-    max_entries: u32,
-    flags: u32,
-}
+const BPF_PROG_LOAD: libc::c_long = 5;
+const BPF_PROG_TYPE_PERF_EVENT: u32 = 7;
 
 /// `union bpf_attr` for `BPF_PROG_LOAD`, as far as it is needed.
 #[repr(C)]
@@ -42,16 +31,15 @@ pub(super) fn may_be_late() -> bool {
 }
 
 fn try_late() -> io::Result<()> {
-    let map = MapAttr {
-        kind: BPF_MAP_TYPE_HASH,
+    let map = RawMap {
+        kind: HASH,
         key_size: 4,
         value_size: 4,
         max_entries: 1,
-        flags: BPF_F_NO_PREALLOC,
+        flags: NO_PREALLOC,
+        ..RawMap::default()
     };
-    // SAFETY: the kernel reads as many bytes as it is told, all initialised.
-    let map =
-        owned(unsafe { libc::syscall(libc::SYS_bpf, BPF_MAP_CREATE, &raw const map, size_of_val(&map)) })?;
+    let map = map.create()?;
     let instruction = |code: u8, registers: u8, value: i32| {
         u64::from(code) | u64::from(registers) << 8 | u64::from(value.cast_unsigned()) << 32
     };
@@ -75,7 +63,7 @@ fn try_late() -> io::Result<()> {
         version: 0,
         flags: 0,
     };
-    // SAFETY: as above; what it points to outlives the call.
+    // SAFETY: the kernel reads as many bytes as it is told, all initialised; what it points to outlives the call.
     owned(unsafe { libc::syscall(libc::SYS_bpf, BPF_PROG_LOAD, &raw const program, size_of_val(&program)) })
         .map(drop)
 }
