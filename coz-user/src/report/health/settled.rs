@@ -5,7 +5,7 @@ use crate::{
     estimate::Estimate,
     experiment::{
         record::{PointDelta, Profile, Why},
-        settling::{Drift, History},
+        settling::{Drift, History, Sure},
     },
 };
 
@@ -24,11 +24,11 @@ fn unsettled(profile: &Profile, estimate: &Estimate, undelayed: bool) -> Option<
         .filter_map(|e| e.drift.filter(|drift| drift.is_finite()))
         .for_each(|each| drift.add(each));
     let history = history(profile, estimate);
-    if undelayed && history.matters(History::ONCE) {
+    if undelayed && history.matters(Sure::ONCE) {
         return Some(Warning::Unsettled(history.mean().exp_m1(), undelayed));
     }
     let needed_more = alike().any(|e| e.why == Some(Why::Unsettled));
-    (drift.is_there() || needed_more && drift.may_be_there())
+    (drift.is_there(Sure::ONCE) || needed_more && drift.may_be_there())
         .then(|| Warning::Unsettled(drift.mean().exp_m1(), undelayed))
 }
 
