@@ -147,6 +147,7 @@ pub fn account_cpu(slot: &mut KernelSlot, target: &TargetSlot, now: u64) -> u64 
     }
     let ran = now.saturating_sub(since);
     slot.cpu_uncharged += ran;
+    slot.age += ran;
     slot.lived = slot.lived.saturating_add(if ran > u32::MAX as u64 { u32::MAX } else { ran as u32 });
     ran
 }
@@ -243,7 +244,7 @@ pub fn take_sample_weight(slot: &mut KernelSlot, experiment: &Experiment, now: u
     if since < experiment.period_ns { since } else { experiment.period_ns }
 }
 
-/// Charges the CPU time since the last charge, at the running share of the present stretch (fluid charging): the
+/// Charges the CPU time since the last charge, at the running shares of the present stretch (fluid charging): the
 /// thread has, in the program that is being predicted, had this much less to do, so everyone else must be delayed by as
 /// much. Before the thread's first sample in the experiment nothing is known: the time stays, to be charged then.
 ///
@@ -272,7 +273,7 @@ pub fn charge_exit(slot: &mut KernelSlot, experiment: &Experiment, required: u64
 
 #[inline(always)]
 fn charge_time(slot: &mut KernelSlot, experiment: &Experiment, required: u64, cpu: u64) -> u64 {
-    let line = (cpu * u64::from(stretch::share(slot))) >> 16;
+    let line = stretch::line_time(slot, cpu, experiment);
     let delay = line * u64::from(experiment.speedup) / 1000;
     // The hit moves this thread's own clock, wherever it stands; credit from before stays credit.
     let credit = slot.credit;

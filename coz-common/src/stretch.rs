@@ -7,8 +7,12 @@
 //! blocked or woke somebody to the next, and each kind of stretch (each place that it begins at) has its own share.
 //! Holding the lock and not holding it are two kinds: a lock that somebody waits for is taken after having been blocked
 //! and given back by a wake-up.
+//!
+//! Within a stretch the line may come early or late, and short ones may have it and long ones not (a request of the common sort and
+//! a rare one begin at the same place). So each kind has a share for each **age** of its stretches too: how much
+//! CPU time the thread has had since the stretch began.
 
-use crate::abi::{KernelSlot, Kind, PLACE_START, STRETCH_KINDS, Share};
+use crate::abi::{AGE_FIRST, KernelSlot, Kind, PLACE_START, STRETCH_AGES, STRETCH_KINDS, Share};
 use crate::clock::Experiment;
 
 /// The share of a thread that does nothing but run the selected line.
@@ -43,22 +47,71 @@ pub fn observe(slot: &mut KernelSlot, hit: bool, weight_ns: u64, experiment: &Ex
     slot.share.observe(hit, weight_ns, experiment.period_ns);
     if let Some(kind) = slot.kinds.get_mut(slot.stretch as usize) {
         kind.share.observe(hit, weight_ns, experiment.period_ns);
+        for (index, age) in kind.ages.iter_mut().enumerate() {
+            if slot.age < age_ends(index) {
+                age.observe(hit, weight_ns, experiment.period_ns);
+                break;
+            }
+        }
     }
 }
 
-/// The share to charge the present stretch at, in 1/65536. A kind that has no sample yet is taken for the thread's average.
+/// The CPU time in a stretch at which this age of it ends, nanoseconds.
+#[inline(always)]
+const fn age_ends(index: usize) -> u64 {
+    if index + 1 < STRETCH_AGES { AGE_FIRST << index } else { u64::MAX }
+}
+
+/// How much of the last `cpu` nanoseconds of the thread's CPU time the line has had, nanoseconds.
+///
+/// An age of which little is known is charged at a mean of its own share and that of its kind, as if a period's worth of samples had said
+/// the latter; a kind without a sample, or without room, at the thread's average. So is what is left of earlier stretches, from
+/// before the thread's first sample.
 #[must_use]
 #[inline(always)]
-pub fn share(slot: &KernelSlot) -> u32 {
+pub fn line_time(slot: &KernelSlot, cpu: u64, experiment: &Experiment) -> u64 {
+    // It has not once been met there: the share never comes down to 0 again.
+    if slot.share.value == 0 {
+        return 0;
+    }
+    let all = share(slot);
+    let Some(kind) = slot.kinds.get(slot.stretch as usize) else { return part(cpu, all) };
+    let to = slot.age;
+    let from = to.saturating_sub(cpu);
+    let mut line = part(cpu - (to - from), all);
+    let period = (experiment.period_ns >> 10) + 1;
+    let mut begins = 0;
+    for (index, age) in kind.ages.iter().enumerate() {
+        let ends = age_ends(index);
+        let within = to.min(ends).saturating_sub(from.max(begins));
+        if within != 0 {
+            let known = u64::from(age.weight);
+            line += part(within, (u64::from(age.value) * known + all * period) / (known + period));
+        }
+        begins = ends;
+    }
+    line
+}
+
+/// The part of a time that is this share (in 1/65536) of it.
+#[inline(always)]
+const fn part(time: u64, share: u64) -> u64 {
+    (time * share) >> 16
+}
+
+/// The share of the present kind of stretches, whatever their age, in 1/65536. A kind that has no sample yet is taken for the thread's average.
+#[inline(always)]
+fn share(slot: &KernelSlot) -> u64 {
     match slot.kinds.get(slot.stretch as usize) {
-        Some(Kind { share, .. }) if share.weight != 0 => share.value,
-        _ => slot.share.value,
+        Some(Kind { share, .. }) if share.weight != 0 => share.value.into(),
+        _ => slot.share.value.into(),
     }
 }
 
 /// A stretch begins at this place (not 0). What came before must have been charged.
 #[inline(always)]
 pub fn begin(slot: &mut KernelSlot, place: u32) {
+    slot.age = 0;
     slot.stretch = STRETCH_KINDS;
     for index in 0..STRETCH_KINDS {
         let kind = &mut slot.kinds[index as usize];
@@ -128,10 +181,52 @@ mod tests {
         }
         assert_eq!(share(&slot), 0);
         begin(&mut slot, locked);
-        assert_eq!(share(&slot), SHARE_ONE);
+        assert_eq!(share(&slot), SHARE_ONE.into());
         begin(&mut slot, place(3, 1, true));
-        let average = f64::from(share(&slot)) / f64::from(SHARE_ONE);
+        let average = share(&slot) as f64 / f64::from(SHARE_ONE);
         assert!((average - 4.0 / 7.0).abs() < 0.05, "a new kind is taken for the average: {average}");
+    }
+
+    /// The line time charged in a stretch of so many microseconds, in pieces of 10.
+    fn charged(slot: &mut KernelSlot, us: u64) -> Vec<u64> {
+        slot.age = 0;
+        let piece = |_| {
+            slot.age += 10_000;
+            line_time(slot, 10_000, &experiment())
+        };
+        (0..us / 10).map(piece).collect()
+    }
+
+    #[test]
+    fn a_line_at_the_beginning_of_a_stretch_is_charged_there() {
+        let mut slot = thread();
+        // 262 us of the line, then as many of something else; sampled everywhere alike.
+        for round in 0..400 {
+            begin(&mut slot, place(1, 1, true));
+            slot.age = 13_107 * (round * 7 % 40);
+            let hit = slot.age < AGE_FIRST << 2;
+            observe(&mut slot, hit, 500_000, &experiment());
+        }
+        let each = charged(&mut slot, 520);
+        let (early, late): (u64, u64) = (each[..26].iter().sum(), each[26..].iter().sum());
+        assert!((235_000..=262_000).contains(&early), "{early} of 262,000 ns");
+        assert!(late < 30_000, "{late} of 0");
+        let sum = early + late;
+        assert!((240_000..=285_000).contains(&sum), "all in all it is charged what it is: {sum}");
+    }
+
+    #[test]
+    fn what_is_older_than_the_stretch_is_charged_at_the_average() {
+        let mut slot = thread();
+        begin(&mut slot, place(1, 1, true));
+        for _ in 0..50 {
+            slot.age = 10_000;
+            observe(&mut slot, true, 1_000_000, &experiment());
+        }
+        assert!(line_time(&slot, 1_000_000, &experiment()) > 999_000);
+        let mut other = thread();
+        observe(&mut other, false, 1_000_000, &experiment());
+        assert_eq!(line_time(&other, 1_000_000, &experiment()), 0);
     }
 
     #[test]
@@ -145,7 +240,7 @@ mod tests {
         begin(&mut slot, place(1000, 0, false));
         assert_eq!(slot.stretch, STRETCH_KINDS);
         observe(&mut slot, true, 1_000_000, &experiment());
-        assert_eq!(share(&slot), slot.share.value);
+        assert_eq!(share(&slot), slot.share.value.into());
         assert!(slot.share.value > 0);
     }
 

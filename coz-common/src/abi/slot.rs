@@ -33,6 +33,8 @@ pub struct KernelSlot {
     pub counted_to: u64,
     /// CPU time since it was last charged, up to `on_cpu_since`.
     pub cpu_uncharged: u64,
+    /// CPU time of the present stretch, up to `on_cpu_since`, nanoseconds.
+    pub age: u64,
     /// When it blocked; 0 while it runs or waits for a CPU only.
     pub blocked_at: u64,
     /// When it was last woken by a thread of the profiled set; 0 once that has been applied. Written by the waker's CPU.
@@ -61,6 +63,8 @@ pub struct KernelSlot {
     pub private: u64,
     /// The kinds of stretches seen in this epoch.
     pub kinds: [Kind; STRETCH_KINDS as usize],
+    /// To a cache line: neighbours run on other CPUs.
+    pub _reserved: [u64; 7],
 }
 
 /// The place where a thread's life begins.
@@ -88,7 +92,15 @@ pub struct Kind {
     pub place: u32,
     /// Of the CPU time in these stretches.
     pub share: Share,
+    /// The same, by how much of its CPU time in the stretch the thread has had: up to 65.5 us ([`AGE_FIRST`]), up to twice as much, and so on; the
+    /// last without an end.
+    pub ages: [Share; STRETCH_AGES],
 }
+
+/// How many ages of a stretch are told apart.
+pub const STRETCH_AGES: usize = 8;
+/// Where the first age ends, nanoseconds of CPU time; each of the next ones at twice as much as the one before.
+pub const AGE_FIRST: u64 = 1 << 16;
 
 impl KernelSlot {
     /// The slot gets a new owner: everything but the claimed key is set anew.
