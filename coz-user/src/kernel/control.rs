@@ -139,6 +139,17 @@ impl Kernel {
         }
     }
 
+    /// From now on samples are so far apart, and each takes so much from the thread that it meets. Between experiments.
+    pub(super) fn set_period(&self, period: Nanos, cost: Nanos) {
+        for page in self.pages() {
+            // SAFETY: this process is the page's only writer; words that are read whole.
+            unsafe {
+                (&raw mut (*page).period_ns).write_volatile(period.0);
+                (&raw mut (*page).sample_cost_ns).write_volatile(cost.0);
+            }
+        }
+    }
+
     /// From its exec on, this process and its descendants are the profiled set.
     pub fn follow(&self, process: u32) {
         for page in self.pages() {
