@@ -32,7 +32,7 @@ pub use stat::*;
 pub use target::*;
 
 /// Version of everything in this module. The shim refuses to work for a controller with another one.
-pub const ABI_VERSION: u32 = 3;
+pub const ABI_VERSION: u32 = 4;
 /// How many threads can be alive at once in the profiled set. A power of two: slots are found by hashing.
 pub const MAX_SLOTS: u32 = 16384;
 /// How many places a thread's slot can be in: `home`, `home + 1`, ... (see [`slot_home`]).
@@ -56,7 +56,7 @@ pub const MAX_PAGES: u32 = 1 << 16;
 
 const _: () = assert!(size_of::<Control>() == 4096 && align_of::<Control>() == 8);
 const _: () = assert!(offset_of!(Control, threshold_ns) == 24);
-const _: () = assert!(offset_of!(Control, cgroup) == 96 && offset_of!(Control, _reserved) == 120);
+const _: () = assert!(offset_of!(Control, groups) == 96 && offset_of!(Control, _reserved) == 608);
 const _: () = assert!(size_of::<Global>() == 4096);
 const _: () = assert!(size_of::<KernelSlot>() == 256);
 const _: () = assert!(size_of::<TargetSlot>() == 64);
