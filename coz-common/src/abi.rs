@@ -56,7 +56,7 @@ pub const MAX_PAGES: u32 = 1 << 16;
 
 const _: () = assert!(size_of::<Control>() == 4096 && align_of::<Control>() == 8);
 const _: () = assert!(offset_of!(Control, threshold_ns) == 24);
-const _: () = assert!(offset_of!(Control, cgroup) == 96 && offset_of!(Control, _reserved) == 120);
+const _: () = assert!(offset_of!(Control, groups) == 96 && offset_of!(Control, _reserved) == 608);
 const _: () = assert!(size_of::<Global>() == 4096);
 const _: () = assert!(size_of::<KernelSlot>() == 832);
 const _: () = assert!(size_of::<TargetSlot>() == 64);

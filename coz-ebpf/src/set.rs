@@ -3,7 +3,7 @@
 use aya_ebpf::helpers::{
     bpf_get_current_comm, bpf_ktime_get_ns, generated::bpf_get_current_ancestor_cgroup_id,
 };
-use coz_common::abi::{Control, Stat, rule};
+use coz_common::abi::{COMM_LEN, Control, MAX_NAMED, Stat, rule};
 
 use crate::{
     kernel::{Task, read},
@@ -20,15 +20,35 @@ const WAITING: u32 = 0x1 | 0x2 | 0x4 | 0x8;
 #[inline(always)]
 pub fn joins(control: &Control, tgid: u32) -> bool {
     match control.rule {
-        rule::COMM => bpf_get_current_comm().is_ok_and(|name| name == control.comm),
-        rule::CGROUP => {
-            // SAFETY: a helper with a plain number.
-            let group = unsafe { bpf_get_current_ancestor_cgroup_id(control.cgroup_level as i32) };
-            group != 0 && group == control.cgroup
-        }
+        rule::NAMED => has_name(control) || is_in_group(control),
         rule::ALL => tgid != control.ourselves,
         _ => false,
     }
+}
+
+#[inline(always)]
+fn has_name(control: &Control) -> bool {
+    let Ok(name) = bpf_get_current_comm() else { return false };
+    let words = |name: &[u8; COMM_LEN]| (half(name, 0), half(name, 8));
+    let ours = words(&name);
+    (0..MAX_NAMED).any(|i| i < usize::from(control.comm_count) && words(&control.comms[i]) == ours)
+}
+
+/// Eight letters of a name, as a number.
+#[inline(always)]
+fn half(name: &[u8; COMM_LEN], from: usize) -> u64 {
+    // SAFETY: within the name: `from` is 0 or 8.
+    unsafe { name.as_ptr().add(from).cast::<u64>().read_unaligned() }
+}
+
+#[inline(always)]
+fn is_in_group(control: &Control) -> bool {
+    (0..MAX_NAMED).any(|i| {
+        let group = &control.groups[i];
+        // SAFETY: a helper with a plain number.
+        i < usize::from(control.group_count)
+            && unsafe { bpf_get_current_ancestor_cgroup_id(group.level as i32) } == group.number
+    })
 }
 
 /// Whether a task runs with other rights than those of who has started it: the kernel lets nobody reach into such a program.

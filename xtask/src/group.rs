@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use anyhow::{Context as _, Result};
 
@@ -26,7 +27,8 @@ impl Group {
             })
             .collect();
         roots.sort_unstable();
-        let name = format!("coz-bpf-{}", std::process::id());
+        static MADE: AtomicU32 = AtomicU32::new(0);
+        let name = format!("coz-bpf-{}-{}", std::process::id(), MADE.fetch_add(1, Ordering::Relaxed));
         let mut made = roots.into_iter().map(|(_, root)| Path::new(root).join(&name));
         made.find(|folder| fs::create_dir(folder).is_ok()).map(Self).context("no control group can be made")
     }

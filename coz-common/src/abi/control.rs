@@ -45,15 +45,32 @@ pub struct Control {
     pub rule: u32,
     /// The profiler's own process: it never joins, and who waits for a CPU that it has waits for nobody.
     pub ourselves: u32,
-    /// How deep the control group `cgroup` lies; the root is at 0.
-    pub cgroup_level: u32,
-    /// For [`rule::CGROUP`]: the control group's number (version 2).
-    pub cgroup: u64,
-    /// For [`rule::COMM`]: the name, filled up with zeros.
-    pub comm: [u8; COMM_LEN],
+    /// For [`rule::NAMED`]: how many of `comms` count.
+    pub comm_count: u16,
+    /// And of `groups`.
+    pub group_count: u16,
+    /// Control groups.
+    pub groups: [Group; MAX_NAMED],
+    /// Names of processes, filled up with zeros.
+    pub comms: [[u8; COMM_LEN]; MAX_NAMED],
     /// To the end of the page.
-    pub _reserved: [u64; 497],
+    pub _reserved: [u64; 436],
 }
+
+/// A control group of version 2, as the kernel's programs know it.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Group {
+    /// Its number.
+    pub number: u64,
+    /// How deep it lies; the root is at 0.
+    pub level: u32,
+    /// Explicit padding.
+    pub _pad: u32,
+}
+
+/// How many names, and how many control groups, a rule can have.
+pub const MAX_NAMED: usize = 16;
 
 /// Length of a process's name, the zero at its end included (`TASK_COMM_LEN`).
 pub const COMM_LEN: usize = 16;
@@ -62,12 +79,10 @@ pub const COMM_LEN: usize = 16;
 pub mod rule {
     /// Nobody but `root` and the descendants of members.
     pub const NONE: u32 = 0;
-    /// Processes of this name.
-    pub const COMM: u32 = 1;
-    /// Processes in this control group or one below it.
-    pub const CGROUP: u32 = 2;
+    /// Processes of one of the names, and those in one of the control groups or below it.
+    pub const NAMED: u32 = 1;
     /// Everybody but ourselves.
-    pub const ALL: u32 = 3;
+    pub const ALL: u32 = 2;
 }
 
 /// What is true of the whole profile, written by the kernel: one page, mapped read-only in the target.

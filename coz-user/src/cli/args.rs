@@ -30,6 +30,7 @@ const ATTACH_EXAMPLES: &str = "\
 Examples:
   sudo coz-bpf attach -p $(pidof server) -P handle_request -d 60
   sudo coz-bpf attach --comm nginx -P syscall:sendfile     all of them, those that are started later too
+  sudo coz-bpf attach --comm nginx,redis-server -P syscall:sendto      these and those, as one
   sudo coz-bpf attach --cgroup system.slice/app.service -P handle_request
   sudo coz-bpf attach -a -d 10                             where the whole machine spends its time
 
@@ -107,7 +108,7 @@ pub(super) enum CommandArgs {
     #[command(after_help = RUN_EXAMPLES, override_usage = "coz-bpf run [OPTIONS] [--] PROGRAM [ARGS]...")]
     Run(RunArgs),
     /// Profile programs that run already
-    #[command(after_help = ATTACH_EXAMPLES, override_usage = "coz-bpf attach [OPTIONS] <-p PID | --cgroup PATH | --comm NAME | -a>")]
+    #[command(after_help = ATTACH_EXAMPLES, override_usage = "coz-bpf attach [OPTIONS] <-p PID[,PID] | --comm NAME[,NAME]... --cgroup PATH... | -a>")]
     Attach(AttachArgs),
     /// Print or convert a profile
     #[command(after_help = REPORT_EXAMPLES)]
@@ -152,17 +153,17 @@ pub(super) struct AttachArgs {
 }
 
 #[derive(Debug, Args)]
-#[group(required = true, multiple = false)]
+#[group(required = true, multiple = true)]
 pub(super) struct Whom {
     /// These processes, and all that they have started or will
-    #[arg(short, long, value_name = "PID", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(short, long, value_name = "PID", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..), conflicts_with_all = ["cgroup", "comm", "all_processes"])]
     pub pid: Vec<u32>,
-    /// Every process of a control group and those below it, by its folder or its name (as in /proc/PID/cgroup)
-    #[arg(long, value_name = "PATH")]
-    pub cgroup: Option<PathBuf>,
-    /// Every process of this name (as in /proc/PID/comm), those that are started later too
-    #[arg(long, value_name = "NAME")]
-    pub comm: Option<String>,
+    /// Every process of a control group and those below it, by its folder or its name (as in /proc/PID/cgroup); repeatable
+    #[arg(long, value_name = "PATH", conflicts_with = "all_processes")]
+    pub cgroup: Vec<PathBuf>,
+    /// Every process of one of these names (as in /proc/PID/comm), those that are started later too; repeatable
+    #[arg(long, value_name = "NAME[,NAME]", value_delimiter = ',', conflicts_with = "all_processes")]
+    pub comm: Vec<String>,
     /// Every process on the machine
     #[arg(short, long = "all-processes")]
     pub all_processes: bool,

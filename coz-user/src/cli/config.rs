@@ -61,10 +61,14 @@ impl Subject {
 pub enum Whom {
     /// These processes and all that they have started or will, at least one, each once.
     Pids(Vec<u32>),
-    /// Every process of this name, and all that they start.
-    Comm(String),
-    /// Every process of this control group and those below it, and all that they start.
-    Cgroup(PathBuf),
+    /// Every process of one of these names, every process of one of these control groups and those below them, and all that they
+    /// start: at least one of either.
+    Named {
+        /// Names, each once.
+        comms: Vec<String>,
+        /// Control groups, each once.
+        groups: Vec<PathBuf>,
+    },
     /// Everything but ourselves and the kernel's threads.
     All,
 }

@@ -232,8 +232,15 @@ fn who_is_attached_to() {
         other => panic!("{other:?}"),
     };
     assert_eq!(whom(&["-p", "7,3", "-p", "7", "-P", "f"]), Whom::Pids(vec![3, 7]));
-    assert_eq!(whom(&["--comm", "nginx"]), Whom::Comm("nginx".into()));
-    assert_eq!(whom(&["--cgroup", "a.slice/b"]), Whom::Cgroup("a.slice/b".into()));
+    let named = |comms: &[&str], groups: &[&str]| Whom::Named {
+        comms: comms.iter().map(ToString::to_string).collect(),
+        groups: groups.iter().map(Into::into).collect(),
+    };
+    assert_eq!(whom(&["--comm", "nginx"]), named(&["nginx"], &[]));
+    assert_eq!(whom(&["--comm", "b,a", "--comm", "c", "--comm=a"]), named(&["a", "b", "c"], &[]));
+    assert_eq!(whom(&["--cgroup", "a.slice/b"]), named(&[], &["a.slice/b"]));
+    // A folder's name may have a comma.
+    assert_eq!(whom(&["--cgroup", "a,b", "--cgroup", "a", "--comm", "x"]), named(&["x"], &["a", "a,b"]));
     assert_eq!(whom(&["-a"]), Whom::All);
     for wrong in [
         &["-p", "0"][..],
@@ -241,6 +248,11 @@ fn who_is_attached_to() {
         &["-p", "1", "-a"],
         &["--comm", ""],
         &["--comm", "a/b"],
+        &["--comm", "a,"],
+        &["--comm", "a", "-a"],
+        &["--cgroup", "a", "-p", "1"],
+        &["--comm", "a,b,c,d,e,f,g,h,i,j,k,l,m,n,o,p,q"],
+        &[],
         &["-p", "1", "prog"],
         &["-a", "--end-to-end"],
     ] {

@@ -1,6 +1,9 @@
 //! From what was typed to what it means.
 
-use coz_common::units::{Nanos, Speedup};
+use coz_common::{
+    abi::MAX_NAMED,
+    units::{Nanos, Speedup},
+};
 
 use super::args::{self, Cli, CommandArgs, MeasureArgs, TalkArgs, ViewArgs};
 use super::config::{
@@ -73,18 +76,28 @@ pub(super) fn command(cli: Cli) -> Result<Command, Exit> {
 const ATTACH_OVERHEAD: f64 = 0.2;
 
 fn whom(args: args::Whom) -> Result<Whom, Exit> {
-    let args::Whom { mut pid, cgroup, comm, all_processes: _ } = args;
+    let args::Whom { mut pid, cgroup: mut groups, comm: mut comms, all_processes: _ } = args;
     pid.sort_unstable();
     pid.dedup();
-    Ok(match (comm, cgroup) {
-        _ if !pid.is_empty() => Whom::Pids(pid),
-        (Some(name), _) if name.is_empty() || name.contains('/') => {
-            return Err(Exit::usage(format!("--comm {name}: a process's name, without a folder, is needed"))
-                .hint("`ps -e -o pid,comm` shows them"));
-        }
-        (Some(name), _) => Whom::Comm(name),
-        (None, Some(path)) => Whom::Cgroup(path),
-        (None, None) => Whom::All,
+    comms.sort_unstable();
+    comms.dedup();
+    groups.sort_unstable();
+    groups.dedup();
+    if let Some(name) = comms.iter().find(|name| name.is_empty() || name.contains('/')) {
+        return Err(Exit::usage(format!("--comm {name}: a process's name, without a folder, is needed"))
+            .hint("`ps -e -o pid,comm` shows them"));
+    }
+    if let Some(option) =
+        [("--comm", comms.len()), ("--cgroup", groups.len())].iter().find(|(_, count)| *count > MAX_NAMED)
+    {
+        return Err(
+            Exit::usage(format!("{} can name {MAX_NAMED} at most", option.0)).hint("-a takes all processes")
+        );
+    }
+    Ok(match (pid.is_empty(), comms.is_empty() && groups.is_empty()) {
+        (false, _) => Whom::Pids(pid),
+        (true, false) => Whom::Named { comms, groups },
+        (true, true) => Whom::All,
     })
 }
 

@@ -6,7 +6,7 @@ use coz_common::{
     units::{LineId, Nanos},
 };
 
-use super::{attribution::Attribution, points::Points};
+use super::{attribution::Attribution, pace::Pace, points::Points};
 use crate::{
     experiment::data::{SetTotals, Snapshot},
     kernel::{control::now, load::Kernel},
@@ -60,11 +60,11 @@ impl Counts {
         Ok(())
     }
 
-    /// It has ended. The time in which the program settled was delayed too.
+    /// It has ended. The time in which the program settled was delayed too. It was sampled at the present `pace`.
     ///
     /// # Errors
     /// Where a map cannot be read.
-    pub fn delayed_end(&mut self, kernel: &Kernel, attribution: &Attribution) -> Result<()> {
+    pub fn delayed_end(&mut self, kernel: &Kernel, attribution: &Attribution, pace: &Pace) -> Result<()> {
         let lines = attribution.lines().len();
         self.delayed.resize(lines + 1, 0);
         for index in 0..=lines {
@@ -72,7 +72,8 @@ impl Counts {
             self.delayed[index] += kernel.line_count(LineId(index as u32)).weight_ns - before;
         }
         self.delayed_wall.0 += now().since(self.begun).0;
-        self.delayed_samples += kernel.stats()?.get(Stat::Samples).saturating_sub(self.samples_at_begin);
+        let samples = kernel.stats()?.get(Stat::Samples).saturating_sub(self.samples_at_begin);
+        self.delayed_samples += pace.scaled(samples);
         Ok(())
     }
 
@@ -88,7 +89,7 @@ impl Counts {
         self.delayed_wall
     }
 
-    /// Samples of the profiled set in them.
+    /// Samples of the profiled set in them, as if taken at the first rate.
     #[must_use]
     pub fn delayed_samples(&self) -> u64 {
         self.delayed_samples

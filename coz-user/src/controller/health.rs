@@ -65,12 +65,14 @@ pub struct Facts {
     pub unpaid: Nanos,
     /// Wall time of the experiments with delays.
     pub delayed_wall: Nanos,
-    /// Samples of the set in them.
+    /// Samples of the set in them, as if taken at the first rate.
     pub delayed_samples: u64,
+    /// All samples of the set, likewise.
+    pub nominal_samples: u64,
     /// From our start to the release of the program.
     pub startup: Nanos,
-    /// Measured cost of a sample.
-    pub sample_cost: Nanos,
+    /// CPU time that samples took.
+    pub sampling: Nanos,
     /// Share of time stolen by the hypervisor.
     pub steal_share: f64,
     /// CPU time that anybody on the machine used.
@@ -205,9 +207,9 @@ pub fn health(stats: &Stats, facts: Facts) -> Health {
         runqueue_share,
         steal_share: facts.steal_share,
         undelayed_ns: facts.wall.since(facts.delayed_wall).0,
-        undelayed_samples: samples.saturating_sub(facts.delayed_samples),
+        undelayed_samples: facts.nominal_samples.saturating_sub(facts.delayed_samples),
         startup_ns: facts.startup.0,
-        sampling_ns: samples * facts.sample_cost.0,
+        sampling_ns: facts.sampling.0,
         delay_ns: facts.delay.0,
         probe_ns: facts.points.iter().map(|point| point.probe_ns).sum(),
         cpu_ns: stats.get(Stat::CpuNs),

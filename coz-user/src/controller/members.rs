@@ -10,7 +10,7 @@ use std::{
 };
 
 use anyhow::{Context, Result};
-use coz_common::abi::{COMM_LEN, rule};
+use coz_common::abi::{self, COMM_LEN, rule};
 
 use crate::{
     cli::{Exit, Whom},
@@ -32,7 +32,7 @@ const NAMED: usize = 3;
 #[derive(Debug)]
 pub struct Members {
     whom: Whom,
-    group: Option<Group>,
+    groups: Vec<Group>,
     /// Descriptors of the processes that were named: they mean these, whoever has their numbers later.
     named: Vec<(u32, OwnedFd)>,
     empty_since: Option<Instant>,
@@ -44,19 +44,21 @@ impl Members {
     /// # Errors
     /// A process that is not there, or is no program; a control group that is not there.
     pub fn find(whom: &Whom) -> Result<Self> {
-        let mut members = Self { whom: whom.clone(), group: None, named: Vec::new(), empty_since: None };
+        let mut members =
+            Self { whom: whom.clone(), groups: Vec::new(), named: Vec::new(), empty_since: None };
         match whom {
             Whom::Pids(pids) => {
                 for &pid in pids {
                     members.named.push((pid, named(pid)?));
                 }
             }
-            Whom::Cgroup(path) => {
-                let group = Group::find(path)
-                    .map_err(|error| Exit::failure(format!("--cgroup {}: {error:#}", path.display())))?;
-                members.group = Some(group);
+            Whom::Named { groups, .. } => {
+                for path in groups {
+                    let refused = |error| Exit::failure(format!("--cgroup {}: {error:#}", path.display()));
+                    members.groups.push(Group::find(path).map_err(refused)?);
+                }
             }
-            Whom::Comm(_) | Whom::All => {}
+            Whom::All => {}
         }
         Ok(members)
     }
@@ -66,12 +68,11 @@ impl Members {
     pub fn rule(&self) -> Rule {
         match &self.whom {
             Whom::Pids(_) => Rule::default(),
-            Whom::Comm(name) => Rule { rule: rule::COMM, comm: comm(name), ..Rule::default() },
-            Whom::Cgroup(_) => match self.group.as_ref().and_then(|group| group.unified) {
-                Some((cgroup, cgroup_level)) => {
-                    Rule { rule: rule::CGROUP, cgroup, cgroup_level, ..Rule::default() }
-                }
-                None => Rule::default(),
+            Whom::Named { comms, .. } => Rule {
+                rule: rule::NAMED,
+                comms: comms.iter().map(|name| comm(name)).collect(),
+                // Those of version 1 the kernel's programs do not know.
+                groups: self.groups.iter().filter_map(|group| group.unified).map(known_by).collect(),
             },
             Whom::All => Rule { rule: rule::ALL, ..Rule::default() },
         }
@@ -82,35 +83,30 @@ impl Members {
     /// # Errors
     /// `/proc` cannot be listed.
     pub fn now(&self) -> Result<Vec<u32>> {
-        let mut found = match (&self.whom, &self.group) {
-            (_, Some(group)) => {
-                let is_program = |pid: &u32| process::stat(*pid).is_some_and(|stat| is_program(&stat));
-                group.processes().into_iter().filter(is_program).collect()
+        let mut found = match &self.whom {
+            Whom::Pids(pids) => {
+                let alive = |pid: &&u32| self.named.iter().any(|(p, fd)| p == *pid && !has_ended(fd));
+                with_descendants(pids.iter().filter(alive).copied(), &programs()?)
             }
-            (whom, _) => {
-                let all: BTreeMap<u32, Stat> = process::all()?
-                    .into_iter()
-                    .filter_map(|pid| Some((pid, process::stat(pid)?)))
-                    .filter(|(_, stat)| is_program(stat))
-                    .collect();
-                match whom {
-                    Whom::Pids(pids) => {
-                        let alive = |pid: &&u32| self.named.iter().any(|(p, fd)| p == *pid && !has_ended(fd));
-                        with_descendants(pids.iter().filter(alive).copied(), &all)
-                    }
-                    Whom::Comm(name) => {
-                        let name = comm(name);
-                        let is_called =
-                            |stat: &Stat| stat.comm == name.split(|&b| b == 0).next().unwrap_or(&[]);
-                        all.iter().filter(|(_, stat)| is_called(stat)).map(|(pid, _)| *pid).collect()
-                    }
-                    _ => all.into_keys().collect(),
-                }
-            }
+            Whom::Named { comms, .. } => self.of_the_named(comms)?,
+            Whom::All => programs()?.into_keys().collect(),
         };
         let ourselves = std::process::id();
         found.retain(|pid| *pid != ourselves);
         Ok(found)
+    }
+
+    /// Those that have one of these names or are in one of the groups.
+    fn of_the_named(&self, comms: &[String]) -> Result<Vec<u32>> {
+        let is_program = |pid: &u32| process::stat(*pid).is_some_and(|stat| is_program(&stat));
+        let in_groups = self.groups.iter().flat_map(Group::processes);
+        let mut found: BTreeSet<u32> = in_groups.filter(is_program).collect();
+        if !comms.is_empty() {
+            let comms: Vec<[u8; COMM_LEN]> = comms.iter().map(|name| comm(name)).collect();
+            let is_called = |stat: &Stat| comms.iter().any(|name| stat.comm == letters(name));
+            found.extend(programs()?.iter().filter(|(_, stat)| is_called(stat)).map(|(pid, _)| *pid));
+        }
+        Ok(found.into_iter().collect())
     }
 
     /// The same; waits until there is one, at most as long as a limit says. Ctrl-C ends us meanwhile: nothing has begun.
@@ -152,13 +148,14 @@ impl Members {
         match self.whom {
             Whom::Pids(_) => !alive && self.named.iter().all(|(_, fd)| has_ended(fd)),
             Whom::All => false,
-            Whom::Comm(_) | Whom::Cgroup(_) if alive => {
+            Whom::Named { .. } if alive => {
                 self.empty_since = None;
                 false
             }
-            Whom::Comm(_) | Whom::Cgroup(_) => {
+            Whom::Named { ref comms, .. } => {
                 let since = *self.empty_since.get_or_insert_with(Instant::now);
-                since.elapsed() >= EMPTY || self.group.as_ref().is_some_and(|group| !group.exists())
+                let are_gone = comms.is_empty() && !self.groups.iter().any(Group::exists);
+                since.elapsed() >= EMPTY || are_gone
             }
         }
     }
@@ -177,8 +174,15 @@ impl Members {
                 let es = if pids.len() == 1 { "" } else { "es" };
                 format!("process{es} {}{more}", some.join(", "))
             }
-            Whom::Comm(name) => format!("every process called {name}"),
-            Whom::Cgroup(path) => format!("every process of the control group {}", path.display()),
+            Whom::Named { comms, groups } => {
+                let paths: Vec<String> = groups.iter().map(|path| path.display().to_string()).collect();
+                let s = if paths.len() == 1 { "" } else { "s" };
+                let called = (!comms.is_empty()).then(|| format!("called {}", comms.join(", ")));
+                let within =
+                    (!paths.is_empty()).then(|| format!("of the control group{s} {}", paths.join(", ")));
+                let whom: Vec<String> = called.into_iter().chain(within).collect();
+                format!("every process {}", whom.join(" or "))
+            }
             Whom::All => "every process of the machine".into(),
         }
     }
@@ -192,6 +196,22 @@ impl Members {
         }
         pids.iter().find_map(|&pid| Some((pid, program_of(pid)?)))
     }
+}
+
+/// Everything that runs but the kernel's own threads.
+fn programs() -> Result<BTreeMap<u32, Stat>> {
+    let all = process::all()?.into_iter().filter_map(|pid| Some((pid, process::stat(pid)?)));
+    Ok(all.filter(|(_, stat)| is_program(stat)).collect())
+}
+
+/// A control group, by its number and how deep it lies.
+fn known_by((number, level): (u64, u32)) -> abi::Group {
+    abi::Group { number, level, ..abi::Group::default() }
+}
+
+/// A name without the zeros that it is filled up with.
+fn letters(name: &[u8; COMM_LEN]) -> &[u8] {
+    name.split(|&letter| letter == 0).next().unwrap_or_default()
 }
 
 /// The mapping of a process's own program.
@@ -287,6 +307,10 @@ mod tests {
         Stat { comm: b"x".to_vec(), state: 'S', parent, of_kernel: false }
     }
 
+    fn called(names: &[&str]) -> Whom {
+        Whom::Named { comms: names.iter().map(ToString::to_string).collect(), groups: Vec::new() }
+    }
+
     #[test]
     fn descendants_belong_to_those_that_were_named() {
         let all = BTreeMap::from([(1, stat(0)), (5, stat(1)), (6, stat(5)), (3, stat(6)), (9, stat(1))]);
@@ -329,7 +353,7 @@ mod tests {
 
     #[test]
     fn who_does_not_come_is_not_waited_for_beyond_the_limit() {
-        let members = Members::find(&Whom::Comm("nobody is called so".into())).unwrap();
+        let members = Members::find(&called(&["nobody is called so"])).unwrap();
         let mut said = String::new();
         let waited = members.wait(Some(Duration::ZERO), |text| said = text.to_owned()).unwrap_err();
         assert!(said.contains("waiting for"), "{said}");
@@ -339,8 +363,36 @@ mod tests {
     #[test]
     fn a_name_finds_its_processes_and_not_ourselves() {
         let mine = process::stat(std::process::id()).unwrap();
-        let members = Members::find(&Whom::Comm(String::from_utf8(mine.comm).unwrap())).unwrap();
+        let mine = String::from_utf8(mine.comm).unwrap();
+        let members = Members::find(&called(&[&mine])).unwrap();
         assert!(!members.now().unwrap().contains(&std::process::id()));
-        assert_eq!(members.rule().rule, rule::COMM);
+        assert_eq!(members.rule().rule, rule::NAMED);
+    }
+
+    #[test]
+    fn several_names_are_one_set() {
+        let sleeper = |name: &str| {
+            let mut command = std::process::Command::new("sh");
+            let script = format!("printf %s {name} > /proc/self/comm; read until_the_end");
+            command.args(["-c", &script]).stdin(std::process::Stdio::piped()).spawn().unwrap()
+        };
+        let names = ["one", "two"].map(|name| format!("{name}{}", std::process::id()));
+        let children = [sleeper(&names[0]), sleeper(&names[1])];
+        let members = Members::find(&called(&[&names[1], "no such name", &names[0]])).unwrap();
+        let mut pids = children.each_ref().map(std::process::Child::id);
+        pids.sort_unstable();
+        let begun = Instant::now();
+        while members.now().unwrap() != pids {
+            assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", members.now());
+        }
+        assert_eq!(members.rule().comms.len(), 3);
+        assert_eq!(
+            members.describe(),
+            format!("every process called {}, no such name, {}", names[1], names[0])
+        );
+        for mut child in children {
+            drop(child.stdin.take());
+            child.wait().unwrap();
+        }
     }
 }

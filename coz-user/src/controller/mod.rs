@@ -17,6 +17,8 @@ mod launcher;
 mod load;
 mod members;
 mod output;
+mod overhead;
+mod pace;
 mod points;
 mod probes;
 mod progress;

@@ -50,7 +50,8 @@ pub struct Points {
 }
 
 impl Points {
-    /// Probes and system calls of these names, in the order of their codes. `period`: CPU time that a sample stands for.
+    /// Probes and system calls of these names, in the order of their codes. `period`: CPU time that a sample stands for at first: as much is a visit of a line that is counted by its
+    /// samples, also when they get rarer.
     #[must_use]
     pub fn new(probes: Vec<String>, period: Nanos) -> Self {
         Self { probes, period: period.0.max(1), ..Self::default() }

@@ -20,7 +20,8 @@ use super::{
     family::Family,
     health::MachineTime,
     launcher,
-    load::{self, Load},
+    overhead::Overhead,
+    pace::Pace,
     progress::Progress,
     quota::Quotas,
     recorder::Recorder,
@@ -97,6 +98,8 @@ pub(super) struct Session {
     progress: Progress,
     pub(super) epoch: u32,
     delaying: bool,
+    /// Whether an experiment runs.
+    pub(super) is_running: bool,
     timer: Option<Nanos>,
     finished: bool,
     /// Whether the handler gets into the program. Without it there are no experiments: an effect without delays is wrong.
@@ -127,7 +130,7 @@ pub(super) struct Session {
     /// Processes whose seccomp filters are asked, or were: about which handler, when how many were seen.
     pub(super) filters: HashMap<u32, (u64, u32)>,
     guard: Guard,
-    load: Load,
+    pub(super) overhead: Overhead,
 }
 
 impl Session {
@@ -180,6 +183,7 @@ impl Session {
         let released = now();
         let quotas = first.map(Quotas::of).unwrap_or_default();
         let spending = Spending::new(config.until, !config.random_lines);
+        let pace = Pace::new(ready.rate, config.rate.is_some(), ready.sample_cost, config.max_overhead);
         let file = ready.output.take().context("the profile's file was not opened")?;
         let mut recorder = Recorder::new(file, began);
         recorder.startup(&startup(&config, &ready, seed, &machine_config))?;
@@ -205,6 +209,7 @@ impl Session {
             progress: Progress::default(),
             epoch: 0,
             delaying: false,
+            is_running: false,
             timer: None,
             finished: false,
             can_delay,
@@ -227,7 +232,7 @@ impl Session {
             entering: Vec::new(),
             filters: HashMap::new(),
             guard: Guard::new(cpus()),
-            load: Load::new(now()),
+            overhead: Overhead::new(pace, now()),
         };
         session.check_file();
         session.show_page();
@@ -336,29 +341,6 @@ impl Session {
         }
     }
 
-    /// How much of the machine we take for ourselves: what is left of `--max-overhead` is for delays.
-    fn look_at_load(&mut self) {
-        let (Some(limit), at) = (self.config.max_overhead, now()) else { return };
-        if !self.load.is_due(at) {
-            return;
-        }
-        let Ready { kernel, points, sample_cost, visit_cost, .. } = &mut self.ready;
-        let samples = kernel.stats().map_or(0, |stats| stats.get(Stat::Samples));
-        let visits = points.visits(kernel).unwrap_or_default();
-        let probed: u64 =
-            visits.iter().filter(|point| points.is_probed(point.point)).map(|point| point.visits).sum();
-        let spent = load::ours().0 + samples * sample_cost.0 + probed * visit_cost.0;
-        let share = self.load.look(at, Nanos(spent), cpus());
-        self.tell(Event::Load((share * 1000.0).round() as u32));
-        if self.subject.is_attached() && self.load.is_too_much(limit, at) {
-            self.ending.get_or_insert(End::Harm(format!(
-                "samples, points and coz-bpf itself take {:.0} % of the machine's time, more than --max-overhead allows; a point \
-                 that is passed less often, or a lower --rate, costs less",
-                share * 100.0
-            )));
-        }
-    }
-
     pub(super) fn tell(&mut self, event: Event) {
         let mut events = VecDeque::from([event]);
         while let Some(event) = events.pop_front() {
@@ -392,6 +374,8 @@ impl Session {
                 if self.epoch == 0 && self.subject.is_attached() {
                     self.note_what_is_usual()?;
                 }
+                self.keep_pace();
+                self.is_running = true;
                 self.epoch = begin.epoch;
                 self.delaying = !begin.speedup.is_baseline();
                 if self.delaying {
@@ -405,7 +389,10 @@ impl Session {
                 });
             }
             Action::Extend { deadline } => self.ready.kernel.extend(deadline),
-            Action::End => self.ready.kernel.end(),
+            Action::End => {
+                self.ready.kernel.end();
+                self.is_running = false;
+            }
             Action::TakeSnapshot { line } => {
                 let Ready { kernel, attribution, points, .. } = &mut self.ready;
                 let mut snapshot = snapshot(kernel, attribution, points, self.epoch, line)?;
@@ -420,9 +407,10 @@ impl Session {
             // Programs of others are no run that was seen whole.
             Action::Record(ended) if self.subject.is_attached() && ended.epoch == 0 => {}
             Action::Record(mut ended) => {
+                let pace = &self.overhead.pace;
                 if self.delaying {
                     self.delaying = false;
-                    self.counts.delayed_end(&self.ready.kernel, &self.ready.attribution)?;
+                    self.counts.delayed_end(&self.ready.kernel, &self.ready.attribution, pace)?;
                     self.debts.ended(&self.ready.kernel, ended.epoch);
                 }
                 self.delay.0 += ended.delay_before.0 + ended.delay.0;
@@ -440,6 +428,9 @@ impl Session {
                     line = attribution.hottest(|line| total(line).samples);
                     ended.selected = total(line);
                 }
+                // Experiments at different rates are compared.
+                ended.set.samples = pace.scaled(ended.set.samples);
+                ended.selected.samples = pace.scaled(ended.selected.samples);
                 let location = attribution.lines().get(line).map(crate::symbols::Line::location);
                 self.recorder.experiment(&ended, line, attribution, points)?;
                 self.check_file();

@@ -86,9 +86,9 @@ pub struct Ready {
     pub guests: Option<Guests>,
     /// What came of it.
     pub answers: UnboundedReceiver<Answer>,
-    /// Samples per second.
+    /// Samples per second, at first.
     pub rate: u32,
-    /// Price of one.
+    /// Price of one, at first.
     pub sample_cost: Nanos,
     /// Price of a visit of a probe; 0 where there is none.
     pub visit_cost: Nanos,
@@ -275,7 +275,7 @@ pub fn prepare(config: &RunConfig, voice: &Voice) -> Result<Ready> {
     let visit_cost = visit_cost(&mut kernel, &asked);
     kernel.set_visit_cost(visit_cost);
     let points = asked.attach(&mut kernel, period)?;
-    kernel.start_sampling(period.0)?;
+    kernel.start_sampling(period)?;
     if !kernel.missing.is_empty() {
         notices.push(format!(
             "this kernel lacks the tracepoints {}: some wake-ups by interrupts count as the current thread's",

@@ -171,7 +171,8 @@ pub struct Experiment {
     /// CPU time that the samples of the selected line stand for, nanoseconds.
     #[serde(default)]
     pub selected_weight: u64,
-    /// Samples of all threads of the profiled set.
+    /// Samples of all threads of the profiled set: as many as there would have been at the first rate, where it was lowered since.
+    /// So with `selected_samples`.
     #[serde(default)]
     pub samples: u64,
     /// Time that the program got to settle before it, nanoseconds. It grows when it was too short: what was made with less

@@ -17,7 +17,9 @@ use super::environment::{Whom, software_clock};
 const BUDGET: f64 = 0.025;
 /// Rates to choose from, in Hz: primes, so that no program that works in round milliseconds keeps step with us. At 1 kHz
 /// such a program would be met in nearly the same place for the whole of an experiment (simulated: 6 points off).
-const RATES: [u32; 5] = [1499, 1999, 2503, 3001, 3989];
+pub const RATES: [u32; 5] = [1499, 1999, 2503, 3001, 3989];
+/// Rates that are only come down to, where the load has grown: lines in locks that are taken over and over seem less worth than they are.
+pub const LOWER: [u32; 2] = [499, 997];
 
 /// The highest rate of 1.5 to 4 kHz at which sampling takes at most about 2.5 % of a CPU, or a quarter of what everything of ours may
 /// take, if that is less; 1.5 kHz where none does.
@@ -31,6 +33,8 @@ pub fn rate_for(cost_of_sample: Nanos, max_overhead: Option<f64>) -> u32 {
 /// Rate at which the price of a sample is measured: one of those that are used, for the more there are the less each costs (measured: 6 us at 4 kHz,
 /// 10 at 2 kHz).
 const TRIAL_RATE: u32 = 2503;
+/// So many samples are seen when it is looked again, while sampling goes on.
+const AGAIN: u32 = 24;
 /// How long a thread looks at the clock to see its samples pass: some 120 of them. The kernel side takes longer to load.
 const LOOK: Duration = Duration::from_millis(48);
 /// Shorter gaps between two looks at the clock are no interrupts.
@@ -58,6 +62,13 @@ pub fn measure_sample() -> Result<Nanos> {
     let gaps = look(LOOK);
     drop(clock);
     Ok(sample_cost(TRIAL_RATE, gaps))
+}
+
+/// What the interrupts take that come at this rate to every CPU, now: to be compared with what this said before. A rate per second.
+#[must_use]
+pub fn watch_samples(rate: u32) -> Nanos {
+    let rate = rate.max(1);
+    sample_cost(rate, look(Duration::from_secs(1) * AGAIN / rate))
 }
 
 /// Looks at the clock for so long. Every interrupt shows as a gap, the whole of it: what a virtual machine's host
@@ -149,7 +160,7 @@ mod tests {
 
     #[test]
     fn no_rate_is_in_step_with_a_millisecond() {
-        for rate in RATES {
+        for rate in LOWER.into_iter().chain(RATES) {
             assert!((2..).take_while(|d| d * d <= rate).all(|d| rate % d != 0), "{rate} is prime");
         }
     }

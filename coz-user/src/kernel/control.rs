@@ -9,8 +9,8 @@ use anyhow::{Context, Result};
 use aya::maps::PerCpuArray;
 use coz_common::{
     abi::{
-        ABI_VERSION, COMM_LEN, Control, CounterSlot, LineCount, MAX_POINTS, STAT_COUNT, STATE_IDLE,
-        STATE_RUNNING, Stat,
+        ABI_VERSION, COMM_LEN, Control, CounterSlot, Group, LineCount, MAX_NAMED, MAX_POINTS, STAT_COUNT,
+        STATE_IDLE, STATE_RUNNING, Stat,
     },
     clock::{self, TaggedDelay},
     units::{LineId, Nanos, Speedup},
@@ -37,16 +37,14 @@ pub struct Settings {
 }
 
 /// The rule by which processes join the set at their exec.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rule {
     /// One of [`coz_common::abi::rule`].
     pub rule: u32,
-    /// The name, for [`coz_common::abi::rule::COMM`].
-    pub comm: [u8; COMM_LEN],
-    /// The group's number, for [`coz_common::abi::rule::CGROUP`].
-    pub cgroup: u64,
-    /// How deep that group lies.
-    pub cgroup_level: u32,
+    /// For [`coz_common::abi::rule::NAMED`]: names, at most [`MAX_NAMED`].
+    pub comms: Vec<[u8; COMM_LEN]>,
+    /// And control groups, at most as many.
+    pub groups: Vec<Group>,
 }
 
 /// What an experiment tries.
@@ -139,6 +137,17 @@ impl Kernel {
         }
     }
 
+    /// From now on samples are so far apart, and each takes so much from the thread that it meets. Between experiments.
+    pub(super) fn set_period(&self, period: Nanos, cost: Nanos) {
+        for page in self.pages() {
+            // SAFETY: this process is the page's only writer; words that are read whole.
+            unsafe {
+                (&raw mut (*page).period_ns).write_volatile(period.0);
+                (&raw mut (*page).sample_cost_ns).write_volatile(cost.0);
+            }
+        }
+    }
+
     /// From its exec on, this process and its descendants are the profiled set.
     pub fn follow(&self, process: u32) {
         for page in self.pages() {
@@ -152,9 +161,17 @@ impl Kernel {
         for page in self.pages() {
             // SAFETY: as in `begin`.
             unsafe {
-                (&raw mut (*page).comm).write_volatile(rule.comm);
-                (&raw mut (*page).cgroup).write_volatile(rule.cgroup);
-                (&raw mut (*page).cgroup_level).write_volatile(rule.cgroup_level);
+                let (mut comms, mut groups) = (0, 0);
+                for (index, comm) in rule.comms.iter().enumerate().take(MAX_NAMED) {
+                    (&raw mut (*page).comms[index]).write_volatile(*comm);
+                    comms += 1;
+                }
+                for (index, group) in rule.groups.iter().enumerate().take(MAX_NAMED) {
+                    (&raw mut (*page).groups[index]).write_volatile(*group);
+                    groups += 1;
+                }
+                (&raw mut (*page).comm_count).write_volatile(comms);
+                (&raw mut (*page).group_count).write_volatile(groups);
                 AtomicU32::from_ptr(&raw mut (*page).rule).store(rule.rule, Ordering::SeqCst);
             }
         }

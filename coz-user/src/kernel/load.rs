@@ -10,11 +10,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use aya::{
     Ebpf, EbpfLoader,
     maps::{Array, Map, MapData, RingBuf},
-    programs::{
-        BtfTracePoint, PerfEvent, UProbe,
-        perf_event::{PerfEventConfig, PerfEventLinkId, PerfEventScope, SamplePolicy, SoftwareEvent},
-    },
-    util::online_cpus,
+    programs::{BtfTracePoint, UProbe},
 };
 use aya_log::EbpfLogger;
 use coz_common::{
@@ -37,6 +33,7 @@ use super::{
     offsets,
     probe::{self, Spot},
     programs::{self, INTERRUPTS, REQUIRED, SYSCALLS},
+    sampling::Clocks,
 };
 
 /// At most so many threads take probes away.
@@ -79,7 +76,7 @@ pub struct Kernel {
     pub latencies: MappedArray<LatencyCounts>,
     /// Which of coz.h's counters are latency points.
     pub(super) levels: MappedArray<Level>,
-    sampling: Vec<PerfEventLinkId>,
+    pub(super) sampling: Clocks,
     pub(super) probes: Vec<OwnedFd>,
     syscalls: bool,
     /// Interrupt tracepoints that this kernel does not have.
@@ -156,39 +153,6 @@ impl Kernel {
                 .with_context(|| format!("cannot attach to the tracepoint {name}"))?;
         }
         Ok(())
-    }
-
-    /// Starts sampling on every CPU that is online, every `period_ns` of its clock.
-    ///
-    /// # Errors
-    /// Where perf events are refused.
-    pub fn start_sampling(&mut self, period_ns: u64) -> Result<()> {
-        let cpus = online_cpus().map_err(|(file, error)| anyhow!("cannot read {file}: {error}"))?;
-        let sample = program::<&mut PerfEvent>(&mut self.ebpf, "sample")?;
-        for cpu in cpus {
-            let link = sample
-                .attach(
-                    PerfEventConfig::Software(SoftwareEvent::CpuClock),
-                    PerfEventScope::AllProcessesOneCpu { cpu },
-                    SamplePolicy::Period(period_ns),
-                    false,
-                )
-                .with_context(|| {
-                    format!("cannot sample CPU {cpu} (perf_event_open of the software clock)")
-                })?;
-            self.sampling.push(link);
-        }
-        Ok(())
-    }
-
-    /// Stops sampling on every CPU.
-    pub fn stop_sampling(&mut self) {
-        if let Ok(sample) = program::<&mut PerfEvent>(&mut self.ebpf, "sample") {
-            for link in self.sampling.drain(..) {
-                // A link that is gone already samples no more.
-                let _ = sample.detach(link);
-            }
-        }
     }
 
     /// The ring buffer of births, execs and deaths: once.

@@ -22,6 +22,7 @@ pub mod probe;
 pub mod processes;
 pub mod programs;
 mod raw_map;
+mod sampling;
 mod signal_stack;
 pub mod standing;
 pub mod unwind;

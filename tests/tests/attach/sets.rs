@@ -1,10 +1,11 @@
 //! Who belongs to the profile.
 
 use std::fs;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use coz_tests::program;
-use coz_tests::run::{Place, wait_until};
+use coz_tests::run::{Place, Running, wait_until};
 use xtask::group::Group;
 
 use crate::target::{LONG, Target, attach, children, runtime};
@@ -59,19 +60,14 @@ fn processes_of_a_name_join_when_they_are_started_later() {
     // A name of this test's own: others may run the bundled programs, too.
     let place = Place::new();
     let name = format!("coz{}", std::process::id());
-    let file = place.path().join(&name);
-    fs::copy(program("single"), &file).expect("a copy can be made");
+    let file = copy(&place, &name, "single");
     let mut profiler = place.start(attach(&place, &["--comm", &name, "-P", "progress", "-d", "6"]));
     wait_until("it waits", || {
         profiler.words_so_far().contains("waiting for every process called").then_some(())
     });
-    let start = || {
-        let outside = Place::new();
-        (outside.start(outside.plain(&file, ["--seconds", "4"])), outside)
-    };
-    let (mut first, _one) = start();
+    let (mut first, _one) = start(&file, "4");
     wait_until("it is attached", || profiler.words_so_far().contains("attached to").then_some(()));
-    let (mut second, _other) = start();
+    let (mut second, _other) = start(&file, "4");
     profiler.wait().assert_says(0, &["visits of progress"]);
     first.wait().assert_says(0, &[]);
     second.wait().assert_says(0, &[]);
@@ -83,14 +79,25 @@ fn processes_of_a_name_join_when_they_are_started_later() {
     assert!(text.contains(r#""attached":true"#));
 }
 
-#[test]
-fn a_control_group_is_the_set() {
-    let place = Place::new();
-    let target = Target::start("single", LONG);
-    // A container may not make groups: then the one that we are in is there to be named.
-    let (group, path) = match Group::new() {
+/// A copy of a bundled program under another name: others may run the bundled programs, too.
+fn copy(place: &Place, name: &str, of: &str) -> PathBuf {
+    let file = place.path().join(name);
+    fs::copy(program(of), &file).expect("a copy can be made");
+    file
+}
+
+/// Starts it; it ends by itself after so many seconds.
+fn start(file: &Path, seconds: &str) -> (Running, Place) {
+    let outside = Place::new();
+    (outside.start(outside.plain(file, ["--seconds", seconds])), outside)
+}
+
+/// A control group with this process in it, and its path. A container may not make groups: then the one that we are in is there to be
+/// named.
+fn within(pid: i32) -> (Option<Group>, String) {
+    match Group::new() {
         Ok(group) => {
-            group.add(target.running.pid()).expect("a process can be moved into it");
+            group.add(pid).expect("a process can be moved into it");
             let path = group.path().display().to_string();
             (Some(group), path)
         }
@@ -99,7 +106,67 @@ fn a_control_group_is_the_set() {
             let path = own.lines().last().and_then(|line| line.splitn(3, ':').nth(2)).expect("a group");
             (None, path.to_owned())
         }
-    };
+    }
+}
+
+#[test]
+fn several_names_are_one_set() {
+    let place = Place::new();
+    let names = ["a", "b", "c"].map(|letter| format!("coz{}{letter}", std::process::id()));
+    let [one, two, other] =
+        [(0, "single"), (1, "mutex"), (2, "barrier")].map(|(n, of)| copy(&place, &names[n], of));
+    let (mut first, _first) = start(&one, "8");
+    let (mut bystander, _bystander) = start(&other, "8");
+    wait_until("they run", || {
+        let runs = |running: &Running, file: &Path| {
+            fs::read_link(format!("/proc/{}/exe", running.pid())).is_ok_and(|exe| exe == file)
+        };
+        (runs(&first, &one) && runs(&bystander, &other)).then_some(())
+    });
+    let both = format!("{},{}", names[0], names[1]);
+    let mut profiler = place.start(attach(&place, &["--comm", &both, "-d", "5"]));
+    wait_until("it is attached", || profiler.words_so_far().contains("attached to").then_some(()));
+    // The first one is there; of the second name one comes now.
+    let (mut second, _second) = start(&two, "3");
+    let ended = profiler.wait();
+    ended.assert_says(
+        0,
+        &[&format!("every process called {}, {}: 1 process", names[0], names[1]), "single.c:", "mutex.c:"],
+    );
+    assert!(!ended.words().contains("barrier.c:"), "{}", ended.words());
+    for running in [&mut first, &mut second, &mut bystander] {
+        running.wait().assert_says(0, &[]);
+    }
+}
+
+#[test]
+fn control_groups_and_names_are_one_set() {
+    let place = Place::new();
+    let name = format!("coz{}g", std::process::id());
+    let named = copy(&place, &name, "single");
+    let (mut single, _single) = start(&named, "8");
+    let (mutex, barrier) = (Target::start("mutex", LONG), Target::start("barrier", LONG));
+    let groups = [&mutex, &barrier].map(|target| within(target.running.pid()));
+    let [(_, one), (_, other)] = &groups;
+    let options = ["--cgroup", one, "--cgroup", other, "--comm", &name, "-d", "3"];
+    let ended = place.run(attach(&place, &options));
+    ended.assert_says(
+        0,
+        &[&format!("called {name} or of the control group"), "single.c:", "mutex.c:", "barrier.c:"],
+    );
+    if let [(Some(_), _), (Some(_), _)] = &groups {
+        ended.assert_says(0, &["control groups", ": 3 processes"]);
+    }
+    single.wait().assert_says(0, &[]);
+    mutex.ends_as_it_should();
+    barrier.ends_as_it_should();
+}
+
+#[test]
+fn a_control_group_is_the_set() {
+    let place = Place::new();
+    let target = Target::start("single", LONG);
+    let (group, path) = within(target.running.pid());
     let mut profiler = place.start(attach(&place, &["--cgroup", &path, "-d", "4"]));
     wait_until("it is attached", || profiler.words_so_far().contains("attached to").then_some(()));
     // One that is started in it joins.

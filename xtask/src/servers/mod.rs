@@ -23,7 +23,7 @@ pub enum Way {
     All,
     /// `--cgroup`, one for both
     Cgroup,
-    /// `--comm`, of nginx; the other one is a bystander
+    /// `--comm`, of both
     Comm,
     /// `-p`, both
     Pid,
@@ -116,15 +116,14 @@ pub fn run(options: &Options) -> Result<()> {
     }
     let whom: Vec<String> = match (options.way, &group) {
         (Way::All, _) => vec!["-a".into()],
-        (Way::Comm, _) => vec!["--comm".into(), "nginx".into()],
+        (Way::Comm, _) => vec!["--comm".into(), "nginx,redis-server".into()],
         (Way::Cgroup, Some(group)) => vec!["--cgroup".into(), group.path().display().to_string()],
         _ => {
             let pids: Vec<String> = running.iter().map(|server| server.child.id().to_string()).collect();
             vec!["-p".into(), pids.join(",")]
         }
     };
-    let meant = if options.way == Way::Comm { &servers[..1] } else { &servers[..] };
-    let points: Vec<String> = meant.iter().flat_map(Server::options).collect();
+    let points: Vec<String> = servers.iter().flat_map(Server::options).collect();
     let profile = folder().join("servers.jsonl");
     let mut turns: Vec<Vec<Turn>> = vec![Vec::new(); servers.len()];
     for _ in 0..options.turns {

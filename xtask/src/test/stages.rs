@@ -162,6 +162,7 @@ const ROOT_TESTS: &[&str] = &[
     "whole_runs",
     "trees",
     "users",
+    "overhead",
 ];
 
 #[cfg(test)]

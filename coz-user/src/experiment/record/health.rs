@@ -39,7 +39,7 @@ pub struct Health {
     pub steal_share: f64,
     /// Wall time in which nobody owed anything: cool-offs and baselines.
     pub undelayed_ns: u64,
-    /// Samples of the profiled set in that time; 0 in files that do not tell.
+    /// Samples of the profiled set in that time, as if all had been taken at the first rate; 0 in files that do not tell.
     #[serde(skip_serializing_if = "is_zero")]
     pub undelayed_samples: u64,
     /// From the start of the profiler to the release of the program.
