@@ -230,7 +230,7 @@ fn lower(rate: u32, parts: &Parts, limit: f64) -> Option<u32> {
         return None;
     }
     let below = || LOWER.into_iter().chain(RATES).filter(|&to| to < rate);
-    let enough = below().filter(|&to| with(to) <= OURS * limit).last();
+    let enough = below().rfind(|&to| with(to) <= OURS * limit);
     let to = enough.or_else(|| below().next().filter(|&to| with(to) <= limit))?;
     (parts.all() - with(to) >= WORTH * limit).then_some(to)
 }

@@ -47,7 +47,8 @@ impl Kernel {
             let result = unsafe { libc::ioctl(clock.as_raw_fd(), PERIOD, &raw const period.0) };
             (result != 0).then(io::Error::last_os_error)
         });
-        let refused = refused.last();
+        // Each is told, also when one has refused.
+        let refused = refused.fold(None, |_, error| Some(error));
         self.set_period(period, cost);
         refused.map_or(Ok(()), |error| Err(error).context("cannot change how often is sampled"))
     }
