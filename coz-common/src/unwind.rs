@@ -22,8 +22,10 @@ pub const MAX_SPACES: u32 = 8192;
 /// How many requests ([`Wanted`]) can be open at once.
 pub const MAX_WANTED: u32 = 4096;
 /// [`crate::abi::Event::kind`]: the kernel needs the rows of a page (`tid` is the module, `other` the page), or, where
-/// `tid` is 0, the mappings of the process `tgid`.
+/// `tid` is 0, the mappings of the process `tgid`, or, where it is [`OTHER_USER`], a book for that process.
 pub const EVENT_WANTED: u32 = 4;
+/// In place of a module: a thread of a process is another user's than the one whose book the process has.
+pub const OTHER_USER: u32 = u32::MAX;
 
 /// An executable mapping of a process.
 #[repr(C)]

@@ -1,16 +1,17 @@
 //! Births, execs and deaths in the profiled set.
 
-use aya_ebpf::helpers::{bpf_get_current_pid_tgid, bpf_ktime_get_ns};
+use aya_ebpf::helpers::{bpf_get_current_pid_tgid, bpf_get_current_uid_gid, bpf_ktime_get_ns};
 use aya_log_ebpf::{info, warn};
 use coz_common::{
     abi::{EVENT_EXEC, EVENT_EXIT, EVENT_FORK, EVENT_LEFT, Event, NO_BOOK, Process, Stat, flags},
     clock,
+    unwind::{OTHER_USER, Wanted},
 };
 
 use crate::{
     kernel::{Task, read},
     maps::{EVENTS, PROCESSES, control, count, offsets},
-    set, thread,
+    set, thread, unwind,
 };
 
 #[inline(always)]
@@ -35,6 +36,18 @@ fn tell(kind: u32, tgid: u32, tid: u32, other: u32) {
     if kind == EVENT_EXEC {
         info!((), "process {} of the profiled set has executed a program", tgid);
     }
+}
+
+/// Where it is looked for what the current thread has paid: in the book of its process. Not so if it is another user's by now than the one
+/// whose book that is: it has no business to write there, and is given one of its own.
+#[inline(always)]
+pub fn book_of_current(process: &Process, tgid: u32) -> u32 {
+    let uid = bpf_get_current_uid_gid() as u32;
+    if process.book == u32::from(NO_BOOK) || uid == process.uid {
+        return process.book;
+    }
+    unwind::want(tgid, Wanted { module: OTHER_USER, what: tgid });
+    NO_BOOK.into()
 }
 
 /// The current thread has made another one: it joins the set, where its parent is in virtual time.

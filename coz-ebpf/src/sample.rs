@@ -13,7 +13,7 @@ use coz_common::{
 use crate::{
     chain::{self, Sample},
     maps::{PROCESSES, control, count},
-    signal, spin, thread,
+    process, signal, spin, thread,
     unwind::{self, Place},
 };
 
@@ -40,7 +40,7 @@ pub fn try_sample(ctx: &PerfEventContext) -> Option<()> {
     let tgid = (both >> 32) as u32;
     // SAFETY: a pointer into the map; the controller replaces entries as a whole.
     let process = unsafe { &*PROCESSES.get_ptr(tgid)? };
-    thread.keep_book(process.book);
+    thread.keep_book(process::book_of_current(process, tgid));
     let place = unwind::innermost(ctx, user_mode);
     let hit = match place {
         Place::Program(frame) => chain::attribute(&Sample {

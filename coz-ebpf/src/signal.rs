@@ -20,7 +20,9 @@ const SECCOMP_STRICT: u32 = 1;
 #[inline(always)]
 pub fn ask_to_pay(thread: &mut Thread, process: &Process, control: &Control, from: u64) -> Option<()> {
     let signal = control.signal;
-    if signal == 0 || signal > 64 || process.handler == 0 {
+    // What it pays would not be seen.
+    let is_booked = u32::from(thread.slot.book) == process.book;
+    if signal == 0 || signal > 64 || process.handler == 0 || !is_booked {
         count(Stat::HeldHandler, 1);
         return None;
     }

@@ -169,7 +169,7 @@ pub fn want_mappings(tgid: u32) {
 
 /// Asks once: until the controller takes the request away.
 #[inline(never)]
-fn want(tgid: u32, wanted: Wanted) {
+pub fn want(tgid: u32, wanted: Wanted) {
     if WANTED.get_ptr(&wanted).is_some() {
         return;
     }

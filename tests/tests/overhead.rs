@@ -125,8 +125,8 @@ fn it_is_sampled_less_often_when_points_are_passed_more_often() {
         let words = ended.words();
         let records = records(place.profile());
         let runtime = runtime(&records);
-        let told = runtime["notices"].as_array().expect("notices").iter().filter_map(Value::as_str);
-        let Some(told) = told.filter(|text| text.contains("sampling rate was lowered from")).last() else {
+        let mut told = runtime["notices"].as_array().expect("notices").iter().filter_map(Value::as_str);
+        let Some(told) = told.rfind(|text| text.contains("sampling rate was lowered from")) else {
             found.push(format!("at {limit} %: {words}"));
             continue;
         };

@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
 use coz_tests::run::{Ended, Place, Running, wait_until};
 use coz_tests::{profiler, program};
@@ -107,4 +107,113 @@ fn who_writes_what_he_can_spoils_nothing_of_another_users() {
         }
     }
     panic!("effect (0 is true), owed, paid, unpaid: {found:?}");
+}
+
+/// A server that runs as root, and whose child does not.
+fn dropping(place: &Place) -> PathBuf {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("enter/drops.c");
+    let program = place.path().join("drops");
+    let mut cc = Command::new("cc");
+    let compiled = cc.args(["-O1", "-g", "-pthread", "-o"]).args([&program, &source]).arg("-ldl").status();
+    assert!(compiled.expect("a compiler").success());
+    program
+}
+
+/// The line of `background` that is not the first process's affair.
+fn line() -> String {
+    xtask::programs::Program::build("background")
+        .and_then(|program| program.marked("line"))
+        .expect("it has one")
+}
+
+/// How its child comes to be in the set.
+#[derive(Clone, Copy, PartialEq)]
+enum How {
+    /// The server is attached to, and forks later.
+    Attached,
+    /// It is started.
+    Started,
+}
+
+/// A profile of a server whose child does `what`, and what the server has printed.
+fn of_a_server(how: How, what: &str) -> (Place, Ended, String) {
+    let (place, outside) = (Place::new(), Place::new());
+    let program = dropping(&outside);
+    let line = line();
+    let uid = BAD.to_string();
+    let options = ["-P", "progress", "--fixed-line", &line, "--speedups", "50", "--max-overhead", "100"];
+    let (ended, output) = match how {
+        How::Attached => {
+            let mut server = outside.start(outside.plain(&program, [&uid, what, "--seconds", "20"]));
+            wait_until("it works", || (threads(server.pid()) == 3).then_some(()));
+            let pid = server.pid().to_string();
+            let mut command = place.plain(profiler(), ["attach", "-p", &pid, "-d", "12"]);
+            command.args(options).stdin(Stdio::null());
+            let mut profiler = place.start(command);
+            wait_until("an experiment", || {
+                let text = fs::read_to_string(place.profile()).ok()?;
+                text.contains(r#""type":"experiment""#).then_some(())
+            });
+            server.signal(libc::SIGUSR2);
+            let ended = profiler.wait();
+            server.signal(libc::SIGUSR1);
+            (ended, server.wait().output())
+        }
+        How::Started => {
+            let mut command = place.profiled(["--user", "root"]);
+            let what = format!("{what}-soon");
+            command.args(options).arg("--").arg(&program).args([&uid, &what, "--seconds", "12"]);
+            let ended = place.run(command);
+            let output = ended.output();
+            (ended, output)
+        }
+    };
+    (place, ended, output)
+}
+
+fn threads(pid: i32) -> usize {
+    fs::read_dir(format!("/proc/{pid}/task")).map_or(0, Iterator::count)
+}
+
+/// Of the threads of this name, what they owed, paid and left unpaid.
+fn delays(place: &Place, name: &str) -> [Vec<u64>; 3] {
+    let runtime = last(place, "runtime");
+    let threads = runtime["threads"].as_array().cloned().unwrap_or_default();
+    let ours: Vec<Value> = threads.into_iter().filter(|thread| thread["name"] == name).collect();
+    ["owed_ns", "paid_ns", "unpaid_ns"]
+        .map(|key| ours.iter().map(|thread| thread[key].as_u64().unwrap_or(0)).collect())
+}
+
+#[test]
+fn a_child_that_gives_its_rights_up_is_delayed_as_its_new_user() {
+    for how in [How::Attached, How::Started] {
+        let (place, ended, output) = of_a_server(how, "works");
+        ended.assert_says(0, &["visits of progress"]);
+        assert!(output.contains("child "), "{output}");
+        assert!(!ended.words().contains("another user's"), "{}", ended.words());
+        let [owed, paid, unpaid] = delays(&place, "dropped");
+        let sum = |all: &[u64]| all.iter().sum::<u64>();
+        assert!(sum(&paid) > 50_000_000 && 3 * sum(&unpaid) < sum(&owed), "{owed:?}, {paid:?}, {unpaid:?}");
+    }
+}
+
+#[test]
+fn a_child_that_gives_its_rights_up_cannot_write_what_it_could() {
+    for how in [How::Attached, How::Started] {
+        let mut found = Vec::new();
+        let shown = (0..ATTEMPTS).any(|_| {
+            let (place, ended, output) = of_a_server(how, "writes");
+            ended.assert_says(0, &[&format!("of user {BAD} were not credible")]);
+            assert!(!ended.words().contains("of user 0 were"), "{}", ended.words());
+            // It has its own user's table, in the place of the other one.
+            assert!(output.contains("writes 1048576\n"), "{output}");
+            assert!(!output.contains("MADE WRITABLE") && !output.contains("caught 1048576"), "{output}");
+            let [owed, paid, unpaid] = delays(&place, "drops").map(|all| all.iter().sum::<u64>());
+            let effect = effect(&place);
+            found.push((effect, owed, paid, unpaid));
+            // Were the server's threads believed to have paid what the child claims, half of the line would seem to be worth half.
+            effect < 25.0 && paid > 0 && 5 * unpaid < owed
+        });
+        assert!(shown, "effect (0 is true), owed, paid, unpaid: {found:?}");
+    }
 }

@@ -12,8 +12,8 @@ pub struct Process {
     pub space: u32,
     /// Number of the book that it was given: the table in which its threads say what they have paid. [`super::NO_BOOK`]: none.
     pub book: u32,
-    /// Explicit padding.
-    pub _pad: u32,
+    /// The user whose book that is. A thread that is another one's by now is not asked to pay.
+    pub uid: u32,
 }
 
 /// `Event::kind`: a thread or process of the profiled set was born; `tid` is the child, `other` its parent.

@@ -3,7 +3,7 @@
 use anyhow::Result;
 use coz_common::{
     abi::{EVENT_EXEC, EVENT_EXIT, EVENT_FORK, EVENT_LEFT, Event as KernelEvent, PageKey, Process},
-    unwind::{EVENT_WANTED, Range, Wanted},
+    unwind::{EVENT_WANTED, OTHER_USER, Range, Wanted},
 };
 
 use super::{
@@ -17,10 +17,11 @@ impl Session {
         let Registered { pid, handler, book } = registered;
         // Nothing is sent before the handler is known.
         let waits = self.asks_filters(pid, handler);
+        let uid = self.user_of(book);
         self.describe(pid, |process| {
             process.handler = if waits { 0 } else { handler };
             process.seccomp_filters = 0;
-            process.book = book;
+            (process.book, process.uid) = (book, uid);
         });
     }
 
@@ -73,6 +74,7 @@ impl Session {
                 let news = self.describe(event.tgid, |_| {});
                 self.spaces.looked_at(event.tgid, news, now());
             }
+            OTHER_USER => self.changed_user(event.tgid),
             module => {
                 let key = PageKey { module, page: event.other };
                 if let Some(found) = self.ready.attribution.module(module)
@@ -124,6 +126,7 @@ impl Session {
                 // A handler that has registered since the exec stays.
                 EVENT_EXEC => {
                     self.executed(event.tgid);
+                    self.may_tell_of_user(event.tgid);
                     self.ready.attribution.ended(event.tgid);
                     self.describe(event.tgid, |_| {});
                     self.spaces.looked_at(event.tgid, true, now());
@@ -140,6 +143,7 @@ impl Session {
                         guests.ended(event.tgid);
                     }
                     self.filters.remove(&event.tgid);
+                    self.may_tell_of_user(event.tgid);
                     self.ready.attribution.ended(event.tgid);
                     self.ready.kernel.forget_process(event.tgid);
                     let open = self.spaces.ended(event.tgid);
@@ -174,6 +178,7 @@ impl Session {
         if self.ready.kernel.process(pid).is_ok_and(|known| known.is_some()) {
             self.describe(pid, |_| {});
             self.look_at_filters(pid);
+            self.look_at_user(pid);
         }
         let after = now();
         self.rounds.took(after.since(began), after);

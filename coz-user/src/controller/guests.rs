@@ -34,6 +34,8 @@ enum Job {
     Enter(u32),
     /// Ask its seccomp filters whether they allow what this handler does.
     Ask(u32, u64),
+    /// Give it another book in the place of this one.
+    Rebook(u32, u32),
 }
 
 /// What came of it.
@@ -43,6 +45,8 @@ pub enum Answer {
     Entered(u32, Result<Entered, Refused>),
     /// Of asking this process's filters about this handler: how many there are.
     Asked(u32, u64, Result<u32, Refused>),
+    /// Of giving this process another book in the place of this one: which.
+    Rebooked(u32, u32, Result<u32, Refused>),
 }
 
 /// Those that were entered.
@@ -55,6 +59,8 @@ pub struct Guests {
     /// Of a child that was forked by one of them: which has its handler from whom.
     origins: HashMap<u32, Arc<Entered>>,
     asked: HashSet<u32>,
+    /// Those that are given another book, and those that could not be.
+    rebooked: HashSet<u32>,
     /// Of these, those that were not answered yet, and who was forked by them meanwhile.
     pending: HashMap<u32, Vec<u32>>,
     refused: BTreeMap<String, Vec<String>>,
@@ -82,6 +88,7 @@ impl Guests {
             entered: HashMap::new(),
             origins: HashMap::new(),
             asked: HashSet::new(),
+            rebooked: HashSet::new(),
             pending: HashMap::new(),
             refused: BTreeMap::new(),
         };
@@ -100,6 +107,25 @@ impl Guests {
     /// Has the filters of a process asked whether they allow what its handler does.
     pub fn ask_filters(&self, pid: u32, handler: u64) {
         let _ = self.jobs.send(Job::Ask(pid, handler));
+    }
+
+    /// Has a process given the book of the user that it is by now, in the place of this one.
+    pub fn rebook(&mut self, pid: u32, book: u32) {
+        if self.rebooked.insert(pid) {
+            let _ = self.jobs.send(Job::Rebook(pid, book));
+        }
+    }
+
+    /// It has this one now.
+    pub fn has_book(&mut self, pid: u32, book: u32) {
+        self.rebooked.remove(&pid);
+        // What its children have, they have from it from now on.
+        let origin = self.entered.get(&pid).or_else(|| self.origins.get(&pid));
+        let own = origin.and_then(|origin| origin.inherited_by(i32::try_from(pid).ok()?));
+        if let Some(own) = own {
+            self.origins.remove(&pid);
+            self.entered.insert(pid, Arc::new(own.with_book(book)));
+        }
     }
 
     /// A process of the set has forked: what was put into it is in the child, too. Where it is being entered just now that will be seen
@@ -154,6 +180,7 @@ impl Guests {
         self.entered.remove(&pid);
         self.origins.remove(&pid);
         self.asked.remove(&pid);
+        self.rebooked.remove(&pid);
     }
 
     /// Takes note of what came of entering a process.
@@ -275,6 +302,10 @@ fn enter_each(
             }
             Job::Ask(pid, handler) => {
                 Answer::Asked(pid, handler, inject::filters_allow(pid.cast_signed(), &is_over))
+            }
+            Job::Rebook(pid, book) => {
+                let is_paying = || books.is_paying(pid, book);
+                Answer::Rebooked(pid, book, inject::rebook(pid.cast_signed(), &given, &is_paying, &is_over))
             }
         };
         if answers.send(answer).is_err() {

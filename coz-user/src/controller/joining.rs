@@ -136,6 +136,7 @@ impl Session {
         match answer {
             Answer::Entered(pid, result) => self.entered(pid, result),
             Answer::Asked(pid, handler, result) => self.filters_answered(pid, handler, result),
+            Answer::Rebooked(pid, before, result) => self.rebooked(pid, before, result),
         }
     }
 
@@ -164,10 +165,11 @@ impl Session {
 
     fn has_handler(&mut self, pid: u32, entered: &Entered) {
         let (handler, filters, book) = (entered.handler(), entered.seccomp_filters(), entered.book());
+        let uid = self.user_of(book);
         self.describe(pid, |process| {
             process.handler = handler;
             process.seccomp_filters = filters;
-            process.book = book;
+            (process.book, process.uid) = (book, uid);
         });
     }
 

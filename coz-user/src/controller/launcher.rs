@@ -64,8 +64,11 @@ impl Launcher {
                 let name = name.to_string_lossy();
                 identity::set(&mut environment, &name, &value);
             }
-            let (given, uid) = (kernel.books.of(identity.uid)?, identity.uid);
-            door = Some((listener, Door { given, shim: Arc::clone(&memfd), signal, uid, news }));
+            let (books, uid) = (kernel.books.clone(), identity.uid);
+            // There is room for this one.
+            books.of(uid)?;
+            let known = kernel.known()?;
+            door = Some((listener, Door { books, known, shim: Arc::clone(&memfd), signal, uid, news }));
             shim = Some((memfd, number));
         }
         let (file, argv) = program.command(typed, arguments);

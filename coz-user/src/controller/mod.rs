@@ -35,6 +35,7 @@ mod spending;
 mod startup;
 mod subject;
 mod unwinding;
+mod users;
 mod voice;
 pub mod watch;
 

@@ -6,7 +6,10 @@ use coz_common::abi::{ABI_VERSION, Hello, Welcome};
 use tokio::sync::mpsc::UnboundedSender;
 
 use crate::{
-    kernel::books::Given,
+    kernel::{
+        books::{Books, Given},
+        processes::Known,
+    },
     target::{
         process,
         registration::{Peer, Registrar, Registration},
@@ -27,23 +30,26 @@ pub struct Registered {
 /// Answers from what is known beforehand; the session hears of it through a channel.
 #[derive(Debug)]
 pub struct Door {
-    /// What programs of this user get.
-    pub given: Given,
+    /// What programs get, by their users.
+    pub books: Books,
+    /// Who is of the set.
+    pub known: Known,
     /// The shim itself, for programs that are executed later.
     pub shim: Arc<OwnedFd>,
     /// The signal to listen to.
     pub signal: u32,
-    /// Only programs of this user belong to the target.
+    /// Programs of this user belong to the target; of others, those that are of the set: that name can be read by everybody.
     pub uid: u32,
     /// The session.
     pub news: UnboundedSender<Registered>,
 }
 
 impl Door {
-    /// Whether it was this user who connected, and the process of that number is still his: it may have ended since.
+    /// Whether who has connected belongs to the target, and the process of that number is still his: it may have ended since.
     fn is_ours(&self, peer: Peer) -> bool {
         let status = i32::try_from(peer.pid).ok().and_then(|pid| process::status(pid).ok().flatten());
-        peer.uid == self.uid && status.is_some_and(|status| status.uids[0] == self.uid)
+        (peer.uid == self.uid || self.known.has(peer.pid))
+            && status.is_some_and(|status| status.uids[0] == peer.uid)
     }
 }
 
@@ -54,10 +60,11 @@ impl Registrar for Door {
             return None;
         }
         let pid_namespace = process::pid_namespace(pid as i32).ok().flatten()?;
-        self.news.send(Registered { pid, handler: hello.handler, book: self.given.book }).ok()?;
+        let Given { book, maps } = self.books.of(peer.uid).ok()?;
+        self.news.send(Registered { pid, handler: hello.handler, book }).ok()?;
         Some(Registration {
             welcome: Welcome { abi_version: ABI_VERSION, signal: self.signal, pid_namespace, _pad: 0 },
-            maps: self.given.maps.clone(),
+            maps,
         })
     }
 

@@ -16,6 +16,9 @@ use super::{
     raw_map::{ARRAY, MMAPABLE, RawMap},
 };
 
+/// The place of `SLOTS` among the other maps.
+const SLOTS: usize = 2;
+
 /// What a process gets: the maps in the order of `abi::HELLO_REGISTER`, and the number of the book among them (`Process::book`).
 #[derive(Clone, Debug)]
 pub struct Given {
@@ -33,6 +36,7 @@ pub struct Books(Arc<Mutex<Shelf>>);
 struct Shelf {
     /// `PAYMENTS`: where the kernel's programs find them.
     outer: MapData,
+    slots: MappedArray<KernelSlot>,
     /// `CONTROL`, `GLOBAL`, `SLOTS`, `COUNTERS`.
     others: [Arc<OwnedFd>; 4],
     books: Vec<Arc<Book>>,
@@ -55,7 +59,8 @@ impl Books {
         let Map::ArrayOfMaps(outer) = outer else {
             bail!("the eBPF object's map PAYMENTS is of another kind")
         };
-        let mut shelf = Shelf { outer, others: others.map(Arc::new), books: Vec::new() };
+        let slots = MappedArray::read_only(&others[SLOTS], MAX_SLOTS, "SLOTS")?;
+        let mut shelf = Shelf { outer, slots, others: others.map(Arc::new), books: Vec::new() };
         shelf.add(None)?;
         Ok(Self(Arc::new(Mutex::new(shelf))))
     }
@@ -72,6 +77,21 @@ impl Books {
         let [control, global, slots, counters] = shelf.others.clone();
         let payments = shelf.books.get(number).map(|book| Arc::clone(&book.fd)).context("it is gone")?;
         Ok(Given { book: number as u32, maps: [control, global, slots, payments, counters] })
+    }
+
+    /// Whether a thread of this process says in this book that it is paying just now.
+    #[must_use]
+    pub fn is_paying(&self, tgid: u32, book: u32) -> bool {
+        let shelf = self.shelf();
+        let Some(written) = shelf.books.get(book as usize).map(|book| &book.written) else { return false };
+        (0..shelf.slots.len()).any(|index| {
+            let Some(slot) = shelf.slots.get(index) else { return false };
+            // SAFETY: within the mapping and aligned; numbers only.
+            let (key, of) = unsafe {
+                ((&raw const (*slot).key).read_volatile(), (&raw const (*slot).tgid).read_volatile())
+            };
+            key != 0 && of == tgid && written.read(index).is_some_and(|target| target.paying != 0)
+        })
     }
 
     /// Whose a book is; `None` of nobody's, and of one that there is not.

@@ -273,7 +273,7 @@ fn data<'a>(ebpf: &'a Ebpf, name: &str) -> Result<&'a MapData> {
     }
 }
 
-fn fd<'a>(ebpf: &'a Ebpf, name: &str) -> Result<BorrowedFd<'a>> {
+pub(super) fn fd<'a>(ebpf: &'a Ebpf, name: &str) -> Result<BorrowedFd<'a>> {
     Ok(data(ebpf, name)?.fd().as_fd())
 }
 

@@ -3,19 +3,41 @@
 use std::collections::HashSet;
 
 use anyhow::{Context, Result};
-use aya::maps::{HashMap, MapError};
+use aya::maps::{HashMap, Map, MapData, MapError};
 use coz_common::abi::Process;
 
-use super::load::Kernel;
+use super::load::{Kernel, fd};
 
 /// A `Process` as aya wants it.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 #[repr(transparent)]
 struct PodProcess(Process);
 // SAFETY: repr(C), integers only, explicit padding: every bit pattern is a value and no byte is uninitialised.
 unsafe impl aya::Pod for PodProcess {}
 
+/// Who is of the set, for those that need to know no more.
+#[derive(Debug)]
+pub struct Known(HashMap<MapData, u32, PodProcess>);
+
+impl Known {
+    /// Whether this process is.
+    #[must_use]
+    pub fn has(&self, tgid: u32) -> bool {
+        self.0.get(&tgid, 0).is_ok()
+    }
+}
+
 impl Kernel {
+    /// Who is of the set, now and later.
+    ///
+    /// # Errors
+    /// There is no descriptor left for it.
+    pub fn known(&self) -> Result<Known> {
+        let copy =
+            fd(&self.ebpf, "PROCESSES")?.try_clone_to_owned().context("cannot copy a map's descriptor")?;
+        Ok(Known(HashMap::try_from(Map::HashMap(MapData::from_fd(copy)?))?))
+    }
+
     /// Says what is known of a process.
     ///
     /// # Errors

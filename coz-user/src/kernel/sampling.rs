@@ -42,14 +42,13 @@ impl Kernel {
     /// # Errors
     /// Where a clock refuses it.
     pub fn sample_every(&self, period: Nanos, cost: Nanos) -> Result<()> {
-        let mut refused = None;
-        // All of them, also when one refuses: they had better differ as little as can be.
-        for clock in &self.sampling {
+        let refused = self.sampling.iter().filter_map(|clock| {
             // SAFETY: the kernel reads one word.
-            if unsafe { libc::ioctl(clock.as_raw_fd(), PERIOD, &raw const period.0) } != 0 {
-                refused = Some(io::Error::last_os_error());
-            }
-        }
+            let result = unsafe { libc::ioctl(clock.as_raw_fd(), PERIOD, &raw const period.0) };
+            (result != 0).then(io::Error::last_os_error)
+        });
+        // Each is told, also when one has refused.
+        let refused = refused.fold(None, |_, error| Some(error));
         self.set_period(period, cost);
         refused.map_or(Ok(()), |error| Err(error).context("cannot change how often is sampled"))
     }

@@ -26,7 +26,7 @@ fn half_of_what_is_allowed_is_for_delays() {
     // 2 % for samples and 7 for points: within it.
     assert_eq!(after(&mut pace(), parts(0.02, 0.07), 60), None);
     // 9 for points: the highest rate at which samples take no more than the tenth part that is left.
-    assert_eq!(after(&mut pace(), parts(0.02, 0.09), 60), Some(1999));
+    assert_eq!(after(&mut pace(), parts(0.02, 0.09), 60), Some(1499));
     assert_eq!(after(&mut pace(), parts(0.02, 0.094), 60), Some(997));
 }
 

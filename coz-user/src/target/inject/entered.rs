@@ -139,6 +139,12 @@ impl Entered {
         (same && leave::is_there(&child)).then_some(child)
     }
 
+    /// The same, where it has been given another book since ([`super::rebook`]).
+    #[must_use]
+    pub fn with_book(self, book: u32) -> Self {
+        Self { book, ..self }
+    }
+
     /// Undoes everything. The caller has seen to it that nobody sends the signal any more (`Process::handler` is 0, the
     /// process is out of the set) and that no experiment runs. Blocks up to a second or so.
     ///

@@ -19,6 +19,7 @@ mod look;
 mod moment;
 mod priority;
 mod program;
+mod rebook;
 mod refused;
 mod rescue;
 mod restart;
@@ -41,6 +42,7 @@ use self::{
 pub use self::{
     entered::{Entered, LeaveError, Left},
     holds::{finish, unless_held},
+    rebook::rebook,
     refused::{Filtered, Refused},
 };
 use super::seccomp::{ENTER, PAY, SHIM};

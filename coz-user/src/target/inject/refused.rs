@@ -37,6 +37,8 @@ pub enum Refused {
     },
     /// No thread of it could be stopped in time.
     Unstoppable,
+    /// Its threads are different users'.
+    SeveralUsers,
     /// A step failed; what had been done was undone.
     Failed {
         /// Which step.
@@ -93,6 +95,7 @@ impl fmt::Display for Refused {
             ),
             Self::NoRoom { what } => write!(f, "it has no room for {what}"),
             Self::Unstoppable => f.write_str("none of its threads could be stopped in time"),
+            Self::SeveralUsers => f.write_str("its threads act for different users"),
             Self::Failed { what, error } => write!(f, "cannot {what}: {error}"),
         }
     }

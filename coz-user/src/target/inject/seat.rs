@@ -25,6 +25,10 @@ const SHAPES: [(u64, bool); 4] = [
     (size_of::<KernelSlot>() as u64 * MAX_SLOTS as u64, false),
     (size_of::<TargetSlot>() as u64 * MAX_SLOTS as u64, true),
 ];
+/// The place of `PAYMENTS` among them.
+const PAYMENTS: usize = 3;
+/// Its length, bytes.
+pub const TABLE: u64 = SHAPES[PAYMENTS].0;
 const READ: u64 = libc::PROT_READ as u64;
 const WRITE: u64 = libc::PROT_WRITE as u64;
 const EXECUTE: u64 = libc::PROT_EXEC as u64;
@@ -126,7 +130,8 @@ impl Seat {
         self.insure(held)?;
         self.code = map(held, PAGE, READ | EXECUTE, None).map_err(|e| ("map a page for code", e))?;
         self.insure(held)?;
-        self.hand_over(held, maps, pidfd).map_err(|e| ("hand over the maps", e))?;
+        let fds: Vec<RawFd> = maps.iter().take(SHAPES.len()).map(|fd| fd.as_raw_fd()).collect();
+        self.hand_over(held, &fds, pidfd).map_err(|e| ("hand over the maps", e))?;
         for (place, (fd, (length, writable))) in self.open.clone().into_iter().zip(SHAPES).enumerate() {
             let access = if writable { READ | WRITE } else { READ };
             self.maps[place] = map(held, length, access, Some(fd)).map_err(|e| ("map the maps", e))?;
@@ -157,6 +162,41 @@ impl Seat {
             self.before = replaced;
             self.write_code(held, pid_namespace).map_err(|e| ("write the code", e))?;
         }
+        Ok(())
+    }
+
+    /// Puts another table of payments in the place of the one that is mapped at this address: by one call, so that there is always one. Only
+    /// the new one is there then.
+    ///
+    /// # Errors
+    /// Which step failed, and why; the old one is there still.
+    pub fn replace_payments(
+        held: &mut Held,
+        table: &OwnedFd,
+        address: u64,
+        pidfd: &OwnedFd,
+    ) -> Result<(), (&'static str, io::Error)> {
+        let mut seat = Self::default();
+        let replaced = seat.put(held, table, address, pidfd);
+        seat.clear(held);
+        replaced
+    }
+
+    fn put(
+        &mut self,
+        held: &mut Held,
+        table: &OwnedFd,
+        address: u64,
+        pidfd: &OwnedFd,
+    ) -> Result<(), (&'static str, io::Error)> {
+        self.data = map(held, PAGE, READ | WRITE, None).map_err(|e| ("map a page", e))?;
+        self.insure(held)?;
+        self.hand_over(held, &[table.as_raw_fd()], pidfd).map_err(|e| ("hand over a table", e))?;
+        let (length, _) = SHAPES[PAYMENTS];
+        let flags = (libc::MAP_SHARED | libc::MAP_FIXED) as u64;
+        let fd = self.open.first().copied().unwrap_or(u64::MAX);
+        held.call(libc::SYS_mmap, [address, length, READ | WRITE, flags, fd, 0])
+            .map_err(|e| ("put a table in the other one's place", e))?;
         Ok(())
     }
 
@@ -193,7 +233,7 @@ impl Seat {
     }
 
     /// Opens the maps in the process: a socket pair of its own, one end of which we take.
-    fn hand_over(&mut self, held: &mut Held, maps: &Maps, pidfd: &OwnedFd) -> io::Result<()> {
+    fn hand_over(&mut self, held: &mut Held, fds: &[RawFd], pidfd: &OwnedFd) -> io::Result<()> {
         let kind = (libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC) as u64;
         held.call(libc::SYS_socketpair, [libc::AF_UNIX as u64, kind, 0, self.data, 0, 0])?;
         let mut pair = [0; 8];
@@ -211,8 +251,7 @@ impl Seat {
         self.insure(held).map_err(|(_, error)| error)?;
         held.call(libc::SYS_close, [ours.into(), 0, 0, 0, 0, 0])?;
 
-        let fds: Vec<RawFd> = maps.iter().take(SHAPES.len()).map(|fd| fd.as_raw_fd()).collect();
-        let rights = [ControlMessage::ScmRights(&fds)];
+        let rights = [ControlMessage::ScmRights(fds)];
         let flags = MsgFlags::MSG_NOSIGNAL | MsgFlags::MSG_DONTWAIT;
         sendmsg::<UnixAddr>(socket.as_raw_fd(), &[IoSlice::new(b"m")], &rights, flags, None)?;
         let received = self.receive(held, theirs.into(), fds.len())?;

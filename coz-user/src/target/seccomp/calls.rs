@@ -39,6 +39,8 @@ pub const ENTER: &[Call] = &[
     call(libc::SYS_recvmsg, [(2, libc::MSG_CMSG_CLOEXEC | libc::MSG_DONTWAIT)]),
     call(libc::SYS_mmap, [(0, 0), (2, READ), (3, libc::MAP_SHARED), (5, 0)]),
     call(libc::SYS_mmap, [(0, 0), (2, READ | WRITE), (3, libc::MAP_SHARED), (5, 0)]),
+    // In the place of another one.
+    call(libc::SYS_mmap, [(2, READ | WRITE), (3, libc::MAP_SHARED | libc::MAP_FIXED), (5, 0)]),
     call(libc::SYS_close, []),
     call(libc::SYS_madvise, [(1, 4096), (2, WIPE_ON_FORK as i32)]),
     call(libc::SYS_rt_sigaction, [(3, SET)]),
