@@ -9,7 +9,7 @@
 //! The kernel runs these functions at samples, switches and wake-ups; the simulator and the tests run the
 //! same ones. They contain no loop, no division by a variable that can be zero, and no panic.
 
-use crate::abi::{Control, KernelSlot, STATE_RUNNING, TargetSlot};
+use crate::abi::{Control, KernelSlot, STATE_RUNNING, TargetSlot, VISIT_PLACES};
 use crate::stretch;
 
 /// `G` together with the epoch that it belongs to, in one word, so that raising it is one compare-and-exchange
@@ -116,7 +116,7 @@ pub fn enter_epoch(slot: &mut KernelSlot, target: &TargetSlot, experiment: &Expe
     slot.credit = 0;
     slot.private = 0;
     stretch::forget(slot);
-    slot.visits = 0;
+    slot.visits = [0; VISIT_PLACES];
     slot.paid_seen = target.paid;
     // CPU time before the experiment is not charged to it.
     let within = now.saturating_sub(experiment.started_ns);

@@ -2,6 +2,8 @@
 
 use core::mem::size_of;
 
+use crate::abi::VISIT_PLACES;
+
 /// A visit of a throughput point.
 pub const ROLE_VISIT: u32 = 0;
 /// The begin of a latency point's interval.
@@ -64,6 +66,15 @@ impl Code {
     #[inline(always)]
     pub const fn index(self) -> u32 {
         self.0 & Self::INDEX
+    }
+
+    /// Which of the [`VISIT_PLACES`] a visit is counted in: the first throughput points are told apart, because who passes them
+    /// may have absorbed more or less than who passes another.
+    #[must_use]
+    #[inline(always)]
+    pub const fn place(self) -> usize {
+        let (index, last) = (self.index() as usize, VISIT_PLACES - 1);
+        if self.role() == ROLE_VISIT && index < last { index } else { last }
     }
 
     /// `ROLE_*`.

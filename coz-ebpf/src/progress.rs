@@ -73,7 +73,9 @@ pub fn syscall(registers: *const u8, result: i64) {
 #[inline(always)]
 fn passed(index: u32, code: Code, stack_pointer: u64) {
     let Some(mut thread) = thread::at(index) else { return };
-    thread.slot.visits = thread.slot.visits.wrapping_add(1);
+    if let Some(visits) = thread.slot.visits.get_mut(code.place()) {
+        *visits = visits.wrapping_add(1);
+    }
     match code.role() {
         ROLE_BEGIN => latency::begin(&mut thread, index, code, stack_pointer),
         ROLE_END => latency::end(&mut thread, index, code, stack_pointer),

@@ -135,7 +135,7 @@ impl Profiler {
         }
         Stood {
             absorbed: standing_of(slot, self.targets[id].paid, self.required(), now),
-            visits: slot.visits.into(),
+            visits: slot.visits.map(u64::from),
             ran: slot.share.weight.into(),
         }
     }
@@ -143,7 +143,7 @@ impl Profiler {
     /// A visit of the progress point.
     pub fn visit(&mut self, id: Id) {
         if self.slots[id].epoch == self.control.epoch {
-            self.slots[id].visits += 1;
+            self.slots[id].visits[0] += 1;
         }
     }
 

@@ -51,8 +51,8 @@ pub struct KernelSlot {
     pub pay_wait: u64,
     /// When it became ready to run; 0 while it runs or is blocked.
     pub ready_at: u64,
-    /// Visits of uprobe points in this epoch.
-    pub visits: u32,
+    /// Visits of points in this epoch, by [`crate::point::Code::place`].
+    pub visits: [u32; VISIT_PLACES],
     /// Which of `kinds` the present stretch is of; [`STRETCH_KINDS`] where none was free.
     pub stretch: u16,
     /// Bits of [`flags`].
@@ -64,8 +64,11 @@ pub struct KernelSlot {
     /// The kinds of stretches seen in this epoch.
     pub kinds: [Kind; STRETCH_KINDS as usize],
     /// To a cache line: neighbours run on other CPUs.
-    pub _reserved: [u64; 7],
+    pub _reserved: [u64; 4],
 }
+
+/// In how many places a thread's visits are counted: one for each of the first throughput points, the last for all others.
+pub const VISIT_PLACES: usize = 7;
 
 /// The place where a thread's life begins.
 pub const PLACE_START: u32 = 1;

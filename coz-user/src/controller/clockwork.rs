@@ -6,7 +6,11 @@ use coz_common::{
     units::{LineId, Nanos},
 };
 
-use super::{attribution::Attribution, pace::Pace, points::Points};
+use super::{
+    attribution::Attribution,
+    pace::Pace,
+    points::{Points, place_of},
+};
 use crate::{
     experiment::data::{SetTotals, Snapshot},
     kernel::{control::now, load::Kernel},
@@ -110,11 +114,17 @@ pub fn snapshot(
     let stats = kernel.stats()?;
     let (at, required) = (now(), kernel.required(epoch));
     let standing = kernel.standing(epoch, at);
+    let absorbed = standing.absorbed.unwrap_or(required);
+    let mut visits = points.visits(kernel)?;
+    for point in &mut visits {
+        // Before its first visit, who will make it is not known either.
+        point.absorbed = place_of(point.point).map(|place| standing.by_place[place].unwrap_or(absorbed));
+    }
     Ok(Snapshot {
         at,
         required,
-        absorbed: standing.absorbed.unwrap_or(required),
-        points: points.visits(kernel)?,
+        absorbed,
+        points: visits,
         latencies: points.latency_totals(kernel)?,
         selected: Counts::total(kernel, attribution, line),
         set: SetTotals {

@@ -72,7 +72,7 @@ impl Debts {
         let paid = payments.paid.wrapping_sub(thread.paid).min(required.saturating_add(OVERSLEPT));
         thread.delay.paid_ns =
             thread.delay.paid_ns.saturating_add(if thread.book == slot.book { paid } else { 0 });
-        thread.delay.visits += u64::from(slot.visits);
+        thread.delay.visits += slot.visits.into_iter().map(u64::from).sum::<u64>();
         thread.paid = payments.paid;
         thread.book = slot.book;
     }
@@ -99,7 +99,7 @@ mod tests {
             key: u64::from(tid),
             tid,
             local,
-            visits: 2,
+            visits: [1, 0, 0, 0, 0, 0, 1],
             ..KernelSlot::default()
         };
         let paid = |paid| TargetSlot { paid, ..TargetSlot::default() };

@@ -2,6 +2,7 @@
 
 use anyhow::Result;
 use coz_common::{
+    abi::VISIT_PLACES,
     point::MAX_LEVELS,
     units::{LineId, Nanos},
 };
@@ -47,6 +48,12 @@ pub struct Points {
     period: u64,
     counters: Vec<(usize, String)>,
     levels: Vec<Level>,
+}
+
+/// In which place the kernel counts who visits a point; `None` where it tells these not apart from who visits others.
+#[must_use]
+pub fn place_of(point: PointId) -> Option<usize> {
+    usize::try_from(point.0).ok().filter(|&index| index < VISIT_PLACES - 1)
 }
 
 impl Points {
@@ -120,7 +127,7 @@ impl Points {
         let mut all: Vec<PointVisits> = (0..)
             .map(PointId)
             .zip(kernel.visits(self.probes.len())?)
-            .map(|(point, visits)| PointVisits { point, visits })
+            .map(|(point, visits)| PointVisits::of(point, visits))
             .collect();
         self.notice_counters(kernel);
         let counters: Vec<_> = kernel.counters_in_use().collect();
@@ -128,23 +135,21 @@ impl Points {
         for (index, name) in &self.counters {
             // What the user has named counts; the same place instrumented would count twice.
             if !self.probes.contains(name) {
-                all.push(PointVisits { point: PointId(COUNTERS + *index as u32), visits: count(*index) });
+                all.push(PointVisits::of(PointId(COUNTERS + *index as u32), count(*index)));
             }
         }
         all.extend((0..self.latencies.len()).filter_map(|index| {
             let counts = kernel.latency(index)?;
-            Some(PointVisits { point: PointId(LATENCIES + index as u32), visits: counts.ends })
+            Some(PointVisits::of(PointId(LATENCIES + index as u32), counts.ends))
         }));
         // How often a line is visited is not known, but visits go with the CPU time that its samples stand for.
-        all.extend((0..).zip(&self.sampled).map(|(index, (_, line))| PointVisits {
-            point: PointId(SAMPLED + index),
-            visits: kernel.line_count(*line).weight_ns / self.period,
+        all.extend((0..).zip(&self.sampled).map(|(index, (_, line))| {
+            PointVisits::of(PointId(SAMPLED + index), kernel.line_count(*line).weight_ns / self.period)
         }));
         all.extend(
-            (0..).zip(&self.levels).map(|(index, level)| PointVisits {
-                point: PointId(LEVELS + index),
-                visits: count(level.end),
-            }),
+            (0..)
+                .zip(&self.levels)
+                .map(|(index, level)| PointVisits::of(PointId(LEVELS + index), count(level.end))),
         );
         Ok(all)
     }

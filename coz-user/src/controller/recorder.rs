@@ -94,6 +94,7 @@ impl<W: Write> Recorder<W> {
         attribution: &Attribution,
         points: &Points,
     ) -> Result<()> {
+        let all = u64::try_from(ended.effective()).unwrap_or(0);
         let deltas: Vec<PointDelta> = ended
             .points
             .iter()
@@ -107,7 +108,12 @@ impl<W: Write> Recorder<W> {
                 } else {
                     points.name(visits.point)?
                 };
-                let point = ThroughputPoint { name: name.to_owned(), delta: visits.visits };
+                let duration = u64::try_from(ended.effective_for(visits)).unwrap_or(0);
+                let point = ThroughputPoint {
+                    name: name.to_owned(),
+                    delta: visits.visits,
+                    duration: (duration != all).then_some(duration),
+                };
                 Some(PointDelta::ThroughputPoint(point))
             })
             .collect();
@@ -120,7 +126,7 @@ impl<W: Write> Recorder<W> {
         let record = record::Experiment {
             selected,
             speedup: ended.speedup.fraction(),
-            duration: u64::try_from(ended.effective()).unwrap_or(0),
+            duration: all,
             selected_samples: ended.selected.samples,
             wall: ended.wall().0,
             delay: ended.delay.0,

@@ -105,7 +105,11 @@ pub fn all(profile: &Profile) -> Vec<Series> {
 
 /// One experiment's word about one point; `None` where it has none.
 fn trial(run: u32, experiment: &Experiment, point: Option<&PointDelta>, kind: PointKind) -> Option<Trial> {
-    let exposure = experiment.duration as f64;
+    let duration = match point {
+        Some(PointDelta::ThroughputPoint(p)) => p.exposure(experiment),
+        _ => experiment.duration,
+    };
+    let exposure = duration as f64;
     let (cost, visits) = match (point, kind) {
         (Some(PointDelta::ThroughputPoint(p)), _) => (exposure, p.delta as f64),
         // A point that is not there was not visited, which says something.
@@ -128,7 +132,7 @@ fn trial(run: u32, experiment: &Experiment, point: Option<&PointDelta>, kind: Po
         weight: experiment.selected_weight as f64,
         samples: (experiment.selected_samples, experiment.samples),
         at: f64::from(run) * RUN + experiment.begin as f64,
-        unpaid: unaccounted(experiment),
+        unpaid: unaccounted(experiment, duration),
         wall: experiment.wall as f64,
         delay: experiment.delay as f64,
     })
@@ -136,9 +140,9 @@ fn trial(run: u32, experiment: &Experiment, point: Option<&PointDelta>, kind: Po
 
 /// The unpaid delay that the experiment's effective time does not know of, nanoseconds. Where it is known who visited the
 /// points, effective time goes by what these have absorbed; else it is wall time less all that was required.
-fn unaccounted(experiment: &Experiment) -> f64 {
+fn unaccounted(experiment: &Experiment, duration: u64) -> f64 {
     let all_paid = experiment.wall.saturating_sub(experiment.delay);
-    experiment.unpaid.saturating_sub(experiment.duration.saturating_sub(all_paid)) as f64
+    experiment.unpaid.saturating_sub(duration.saturating_sub(all_paid)) as f64
 }
 
 /// All points with their visits in the experiments that count; where none does, in the whole run.

@@ -143,7 +143,7 @@ impl Program {
                 samples: within.iter().sum(),
                 ..Experiment::default()
             };
-            let point = ThroughputPoint { name: "request".into(), delta: visits };
+            let point = ThroughputPoint { name: "request".into(), delta: visits, duration: None };
             experiments.push(Recorded {
                 run: 0,
                 experiment,

@@ -212,6 +212,35 @@ fn a_line_without_baseline_or_with_few_speedups_is_marked() {
 }
 
 #[test]
+fn a_point_goes_by_the_time_of_those_who_pass_it() {
+    use crate::experiment::record::{Experiment, PointDelta, Recorded, ThroughputPoint};
+    let mut profile = Profile { runs: 1, ..Profile::default() };
+    for i in 0..24_u64 {
+        let speedup = [0.0, 0.5, 0.0, 1.0][i as usize % 4];
+        // Others, who pass another point far more often, have absorbed half of the time whatever is tried.
+        let experiment = Experiment {
+            selected: "a.c:1".into(),
+            speedup,
+            duration: 500_000_000,
+            wall: 1_000_000_000,
+            delay: (4e8 * speedup) as u64,
+            valid: true,
+            ..Default::default()
+        };
+        let duration = Some((1e9 * (1.0 - 0.4 * speedup)) as u64);
+        let point = ThroughputPoint { name: "rare".into(), delta: 1_000 + i * 7 % 5, duration };
+        profile.experiments.push(Recorded {
+            run: 0,
+            experiment,
+            points: vec![PointDelta::ThroughputPoint(point)],
+        });
+    }
+    let estimate = estimate(&profile, &settings());
+    let line = &estimate.lines[0];
+    assert!((at(line, 1000).effect - 0.4).abs() < 0.02 && (at(line, 500).effect - 0.2).abs() < 0.02);
+}
+
+#[test]
 fn whole_runs_are_compared_by_their_length() {
     let mut profile = Profile { runs: 1, ..Profile::default() };
     for i in 0..24_u64 {
@@ -230,6 +259,7 @@ fn whole_runs_are_compared_by_their_length() {
                 crate::experiment::record::ThroughputPoint {
                     name: crate::experiment::record::END_TO_END.into(),
                     delta: 1,
+                    duration: None,
                 },
             )],
         });

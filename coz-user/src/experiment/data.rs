@@ -24,6 +24,17 @@ pub struct PointVisits {
     pub point: PointId,
     /// Visits.
     pub visits: u64,
+    /// Mean delay that those who made them have absorbed, where these are told apart from who visited other points:
+    /// see [`Snapshot::absorbed`].
+    pub absorbed: Option<Nanos>,
+}
+
+impl PointVisits {
+    /// Who made them is not told apart.
+    #[must_use]
+    pub const fn of(point: PointId, visits: u64) -> Self {
+        Self { point, visits, absorbed: None }
+    }
 }
 
 /// What was counted over all threads of the profiled set: all in all in a [`Snapshot`], within an
@@ -94,11 +105,16 @@ impl Snapshot {
     /// The visits of each point since `earlier`, in the order of this snapshot.
     #[must_use]
     pub fn visits_since(&self, earlier: &Self) -> Vec<PointVisits> {
-        let before = |point| earlier.points.iter().find(|p| p.point == point).map_or(0, |p| p.visits);
-        self.points
-            .iter()
-            .map(|p| PointVisits { point: p.point, visits: p.visits.saturating_sub(before(p.point)) })
-            .collect()
+        let since = |now: &PointVisits| {
+            let before = earlier.points.iter().find(|before| before.point == now.point);
+            let absorbed = now.absorbed.zip(before.and_then(|before| before.absorbed));
+            PointVisits {
+                point: now.point,
+                visits: now.visits.saturating_sub(before.map_or(0, |before| before.visits)),
+                absorbed: absorbed.map(|(now, before)| now.since(before)),
+            }
+        };
+        self.points.iter().map(since).collect()
     }
 
     /// Samples and CPU time of the selected line since `earlier`, which was asked for the same one.
@@ -235,6 +251,13 @@ impl Experiment {
         signed(self.wall()).saturating_sub(signed(self.absorbed))
     }
 
+    /// The same by the clocks of those who visited this point, where they are told apart.
+    #[must_use]
+    pub fn effective_for(&self, point: &PointVisits) -> i64 {
+        let signed = |n: Nanos| i64::try_from(n.0).unwrap_or(i64::MAX);
+        signed(self.wall()).saturating_sub(signed(point.absorbed.unwrap_or(self.absorbed)))
+    }
+
     /// Which part of its time was delay.
     #[must_use]
     pub fn delayed_share(&self) -> f64 {
@@ -312,7 +335,7 @@ mod tests {
             end: Nanos(1300),
             delay: Nanos(100),
             absorbed: Nanos(100),
-            points: vec![PointVisits { point: PointId(0), visits: 9 }],
+            points: vec![PointVisits::of(PointId(0), 9)],
             set: SetTotals { samples: 100, ..SetTotals::default() },
             ..Experiment::default()
         }
@@ -354,10 +377,9 @@ mod tests {
 
     #[test]
     fn halves_are_compared_in_effective_time() {
-        let half = |effective, visits| {
-            Some(Half { effective, points: vec![PointVisits { point: PointId(0), visits }] })
-        };
-        let points = vec![PointVisits { point: PointId(0), visits: 30 }];
+        let half =
+            |effective, visits| Some(Half { effective, points: vec![PointVisits::of(PointId(0), visits)] });
+        let points = vec![PointVisits::of(PointId(0), 30)];
         let e = Experiment { points, half: half(50, 10), ..sound() };
         let drift = e.drift().unwrap();
         assert!((drift - (10.0_f64 / 50.0 / (20.0 / 150.0)).ln()).abs() < 1e-12, "{drift}");
@@ -369,7 +391,7 @@ mod tests {
     #[test]
     fn visits_of_a_point_that_appeared_meanwhile_count_from_zero() {
         let at = |points: &[(u32, u64)]| Snapshot {
-            points: points.iter().map(|&(p, visits)| PointVisits { point: PointId(p), visits }).collect(),
+            points: points.iter().map(|&(p, visits)| PointVisits::of(PointId(p), visits)).collect(),
             ..Snapshot::default()
         };
         let visits = at(&[(0, 12), (1, 3)]).visits_since(&at(&[(0, 10)]));

@@ -146,7 +146,7 @@ mod tests {
             speedup,
             begin: seconds(second - 1),
             end: seconds(second),
-            points: vec![PointVisits { point: POINT, visits }],
+            points: vec![PointVisits::of(POINT, visits)],
             set: SetTotals { runqueue: seconds(waiting), ..SetTotals::default() },
             ..Experiment::default()
         }
@@ -155,7 +155,7 @@ mod tests {
     /// When the alarm comes, of a run that does this in each of its seconds.
     fn alarm(each: impl Fn(u64) -> (u64, u64, Speedup)) -> Option<(u64, Alarm)> {
         let mut guard = Guard::new(2);
-        guard.before(&[PointVisits { point: POINT, visits: 1000 }], Nanos(1_000_000_000), Nanos(0));
+        guard.before(&[PointVisits::of(POINT, 1000)], Nanos(1_000_000_000), Nanos(0));
         (1..60).find_map(|second| {
             let (visits, waiting, speedup) = each(second);
             Some((second, guard.ended(&experiment(second, visits, waiting, speedup))?))

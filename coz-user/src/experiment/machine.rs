@@ -377,7 +377,7 @@ fn window(current: Current, first: &Snapshot, last: &Snapshot, half: Option<Half
 
 /// The run as one baseline, where there was no experiment; `last` was taken at its end.
 fn whole_run(start: Nanos, last: &Snapshot) -> Experiment {
-    let visits = last.points.iter().copied().chain([PointVisits { point: PointId::WHOLE_RUN, visits: 1 }]);
+    let visits = last.points.iter().copied().chain([PointVisits::of(PointId::WHOLE_RUN, 1)]);
     Experiment {
         epoch: 0,
         round: 0,

@@ -251,6 +251,18 @@ pub struct ThroughputPoint {
     /// How many visits.
     #[serde(deserialize_with = "count")]
     pub delta: u64,
+    /// Effective time by the clocks of those who made them, nanoseconds, where that differs from [`Experiment::duration`], which goes by
+    /// the clocks of those who visited any point.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub duration: Option<u64>,
+}
+
+impl ThroughputPoint {
+    /// Effective time behind the visits, of this experiment, nanoseconds.
+    #[must_use]
+    pub fn exposure(&self, experiment: &Experiment) -> u64 {
+        self.duration.unwrap_or(experiment.duration)
+    }
 }
 
 /// What a latency point saw within an experiment.

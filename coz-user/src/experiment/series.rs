@@ -229,7 +229,7 @@ impl Conductor for Series {
 fn whole_run(run: &Run, last: &Snapshot, cut: Option<Why>) -> Experiment {
     let trial = run.trial.map(|(_, choice)| choice);
     let delayed = |nanos: Nanos| if trial.is_some() { nanos } else { Nanos(0) };
-    let seen_whole = cut.is_none().then_some(PointVisits { point: PointId::WHOLE_RUN, visits: 1 });
+    let seen_whole = cut.is_none().then_some(PointVisits::of(PointId::WHOLE_RUN, 1));
     let mut experiment = Experiment {
         epoch: run.trial.map_or(0, |(epoch, _)| epoch),
         round: trial.map_or(0, |choice| choice.round),

@@ -243,7 +243,7 @@ mod tests {
 
     /// Of 100 ms, 1,000 visits, of which so many in the first half.
     fn experiment(speedup: Speedup, first: u64) -> Experiment {
-        let visits = |visits| vec![PointVisits { point: PointId(0), visits }];
+        let visits = |visits| vec![PointVisits::of(PointId(0), visits)];
         Experiment {
             line: LineId(1),
             speedup,
@@ -325,7 +325,7 @@ mod tests {
 
     #[test]
     fn a_queue_that_none_of_them_sees_the_end_of_is_seen_by_what_was_before_them() {
-        let points = |visits| vec![PointVisits { point: PointId(0), visits }];
+        let points = |visits| vec![PointVisits::of(PointId(0), visits)];
         let steady = |visits: u64| Experiment {
             points: points(visits),
             half: Some(Half { effective: 50_000_000, points: points(visits / 2) }),

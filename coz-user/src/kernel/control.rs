@@ -231,7 +231,7 @@ impl Kernel {
             let paid = books.read(&slot, index).map_or(slot.paid_seen, |target| target.paid);
             Some(Stood {
                 absorbed: standing_of(&slot, paid, required, now.0),
-                visits: slot.visits.into(),
+                visits: slot.visits.map(u64::from),
                 ran: slot.share.weight.into(),
             })
         });

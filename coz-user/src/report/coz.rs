@@ -68,7 +68,10 @@ fn write(out: &mut String, profile: &Profile) -> std::fmt::Result {
             let name = clean(point.name());
             match point {
                 PointDelta::ThroughputPoint(p) => {
-                    writeln!(out, "throughput-point\tname={name}\tdelta={}", p.delta)?;
+                    // coz knows one effective time for all points.
+                    let own = p.exposure(e).max(1);
+                    let delta = (p.delta as f64 * e.duration as f64 / own as f64).round() as u64;
+                    writeln!(out, "throughput-point\tname={name}\tdelta={delta}")?;
                 }
                 PointDelta::LatencyPoint(p) => {
                     if let Some(delta) = as_visits(p, e.duration) {

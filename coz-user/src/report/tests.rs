@@ -258,8 +258,11 @@ fn too_few_experiments_are_explained_and_shown_on_demand() {
 fn points_without_visits_and_code_out_of_scope_are_explained() {
     let mut profile = program().profile(7);
     for recorded in &mut profile.experiments {
-        recorded.points =
-            vec![PointDelta::ThroughputPoint(ThroughputPoint { name: "request".into(), delta: 0 })];
+        recorded.points = vec![PointDelta::ThroughputPoint(ThroughputPoint {
+            name: "request".into(),
+            delta: 0,
+            duration: None,
+        })];
     }
     assert!(print(&profile).contains("No progress point was visited (`request`)"));
     let mut profile = samples_only();

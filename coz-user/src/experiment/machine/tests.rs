@@ -16,7 +16,7 @@ fn machine(config: MachineConfig) -> Machine {
 }
 
 fn points(visits: u64) -> Vec<PointVisits> {
-    vec![PointVisits { point: POINT, visits }]
+    vec![PointVisits::of(POINT, visits)]
 }
 
 fn snapshot(at: Nanos, visits: u64, required: Nanos) -> Event {
@@ -275,7 +275,7 @@ fn without_points_the_run_is_one_baseline() {
     let e = recorded(&actions);
     assert_eq!((e.epoch, e.line, e.speedup, e.invalid), (0, LineId::NONE, Speedup::BASELINE, None));
     assert_eq!(e.effective(), 901_000_000);
-    assert_eq!(e.points, [PointVisits { point: PointId::WHOLE_RUN, visits: 1 }]);
+    assert_eq!(e.points, [PointVisits::of(PointId::WHOLE_RUN, 1)]);
     assert_eq!(actions.last(), Some(&Action::Finish));
 }
 

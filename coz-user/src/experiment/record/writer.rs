@@ -152,7 +152,7 @@ mod tests {
     }
 
     fn visits(delta: u64) -> Vec<PointDelta> {
-        vec![PointDelta::ThroughputPoint(ThroughputPoint { name: "x".into(), delta })]
+        vec![PointDelta::ThroughputPoint(ThroughputPoint { name: "x".into(), delta, duration: None })]
     }
 
     #[test]

@@ -67,7 +67,7 @@ fn as_many_runs_as_were_asked_for_each_seen_whole() {
         assert_eq!(runs.len(), wanted as usize);
         for run in &runs {
             assert_eq!((run.invalid, run.effective()), (None, 300_000_000), "{run:?}");
-            assert_eq!(run.points, [PointVisits { point: PointId::WHOLE_RUN, visits: 1 }]);
+            assert_eq!(run.points, [PointVisits::of(PointId::WHOLE_RUN, 1)]);
             assert_eq!(run.set.samples, run.wall().0 / 1_000_000, "its own");
         }
     }

@@ -219,7 +219,11 @@ fn experiments_that_were_counted_before_the_program_had_settled() {
             duration: 100,
             ..Experiment::default()
         },
-        points: vec![PointDelta::ThroughputPoint(ThroughputPoint { name: "p".into(), delta: visits })],
+        points: vec![PointDelta::ThroughputPoint(ThroughputPoint {
+            name: "p".into(),
+            delta: visits,
+            duration: None,
+        })],
         ..Recorded::default()
     };
     let in_turn = |turns: &[(f64, u64)]| Profile {

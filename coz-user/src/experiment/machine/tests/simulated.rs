@@ -92,9 +92,7 @@ impl Target {
             required: Nanos(self.required as u64),
             absorbed: Nanos(self.required as u64),
             unpaid: Nanos(0),
-            points: (0..2)
-                .map(|i| PointVisits { point: PointId(i as u32), visits: self.visits[i] as u64 })
-                .collect(),
+            points: (0..2).map(|i| PointVisits::of(PointId(i as u32), self.visits[i] as u64)).collect(),
             selected: LineCount { samples: samples as u64, weight_ns: (samples * 1e6) as u64 },
             set: SetTotals {
                 samples: (self.cpu / 1e6) as u64,

@@ -17,7 +17,7 @@ fn text() -> Vec<u8> {
             ..Experiment::default()
         };
         let points = [
-            PointDelta::ThroughputPoint(ThroughputPoint { name: "x".into(), delta: 7 }),
+            PointDelta::ThroughputPoint(ThroughputPoint { name: "x".into(), delta: 7, duration: None }),
             PointDelta::LatencyPoint(LatencyPoint {
                 name: "y".into(),
                 arrivals: 3,
