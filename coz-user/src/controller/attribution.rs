@@ -11,7 +11,7 @@ use std::{
 
 use anyhow::Result;
 use coz_common::{
-    abi::{LineCount, LineEntry, PageKey, PendingKey},
+    abi::{LineCount, LineEntry, Nest, PageKey, PendingKey},
     lookup,
     units::LineId,
     unwind::{MAX_RANGES, Range},
@@ -34,6 +34,8 @@ pub struct ResolvedPage {
     pub key: PageKey,
     /// Its lines.
     pub entries: Vec<LineEntry>,
+    /// Lines within others that nobody has been told of yet, in the order of their numbers.
+    pub nests: Vec<Nest>,
 }
 
 /// Who knows the lines of a page.
@@ -72,14 +74,17 @@ pub struct Attribution {
 }
 
 impl Attribution {
-    /// Starts the thread; answers come through the channel.
+    /// Starts the thread; answers come through the channel. `inclusive`: code that was inlined belongs to the lines that it was
+    /// inlined at, too.
     #[must_use]
     pub fn new(
         scope: Scope,
         debug_dirs: Vec<PathBuf>,
         granularity: Granularity,
+        inclusive: bool,
     ) -> (Self, UnboundedReceiver<ResolvedPage>) {
-        let lines = Arc::new(Mutex::new(Lines::new()));
+        let lines = if inclusive { Lines::nested() } else { Lines::new() };
+        let lines = Arc::new(Mutex::new(lines));
         let (jobs, work) = mpsc::channel();
         let (answers, resolved) = unbounded_channel();
         let shared = Arc::clone(&lines);
@@ -280,7 +285,8 @@ impl Attribution {
             let line = lookup::line_at(page.entries.len() as u32, offset, |index| {
                 page.entries.get(index as usize).copied()
             });
-            if line.is_some() {
+            let counted: Vec<LineId> = self.lines().each(line.0).collect();
+            for line in counted {
                 let late = self.late.entry(line).or_default();
                 late.samples += count.samples;
                 late.weight_ns += count.weight_ns;
@@ -316,8 +322,9 @@ fn read_pages(
             Code::Module(module) => module.page(key.page, granularity, &mut lines),
             Code::Jit(jit) => jit.page(key.page, &mut lines),
         };
+        let nests = lines.new_nests();
         drop(lines);
-        if answers.send(ResolvedPage { key, entries }).is_err() {
+        if answers.send(ResolvedPage { key, entries, nests }).is_err() {
             return;
         }
     }

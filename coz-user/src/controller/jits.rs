@@ -9,15 +9,16 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use coz_common::abi::{LineEntry, PageKey};
+use coz_common::{
+    abi::{LineEntry, PageKey},
+    unwind::FIRST_JIT as FIRST,
+};
 
 use crate::{
     symbols::{JitMap, Lines},
     target::process,
 };
 
-/// Numbers of modules from here on are those of processes that make code.
-pub const FIRST: u32 = 1 << 31;
 /// Half of the addresses that a page's number can reach: code may be so far below the first mapping that was seen.
 const BELOW: u64 = 1 << 43;
 /// So much of a map is read at once.
