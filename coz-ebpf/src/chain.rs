@@ -41,6 +41,8 @@ pub struct Walk {
     pub outcome: u32,
     /// Index of the first entry, or row, of the page that is searched.
     pub first: u32,
+    /// Whether it went through code that is in no file, and of which no function is known.
+    in_no_file: u32,
     /// How many frames were left by their frame pointers.
     pub by_frame_pointer: u32,
     /// Of lines within each other: which one is next.
@@ -117,6 +119,7 @@ pub fn attribute(sample: &Sample) -> bool {
     walk.hit = 0;
     walk.found = 0;
     walk.by_frame_pointer = 0;
+    walk.in_no_file = 0;
     walk.outcome = UNDER_WAY;
     if is_inclusive() {
         walk.counted.begin();
@@ -126,6 +129,9 @@ pub fn attribute(sample: &Sample) -> bool {
     if frames > 1 {
         count(Stat::Frames, u64::from(frames) - 1);
         count(Stat::FramePointers, u64::from(walk.by_frame_pointer));
+    }
+    if walk.in_no_file != 0 {
+        count(Stat::MadeAtRunTime, 1);
     }
     if walk.found == 0 || is_inclusive() {
         match walk.outcome {
@@ -157,6 +163,7 @@ fn visit(way: &mut Way) -> i64 {
         None => match look_up(way, place) {
             Some(known) => known,
             None => {
+                way.walk().in_no_file = 1;
                 unwind::want_mappings(way.walk().tgid);
                 return unwind::go_on_by_frame_pointer(way.walk());
             }
@@ -193,6 +200,9 @@ fn look_up(way: &mut Way, place: u64) -> Option<Known> {
                 return Some(Known::default());
             }
         }
+    }
+    if line == 0 && !stays {
+        way.walk().in_no_file |= u32::from(module >= FIRST_JIT);
     }
     let mut row = Row::UNKNOWN;
     if line == 0 || is_inclusive() {

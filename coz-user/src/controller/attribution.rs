@@ -18,7 +18,10 @@ use coz_common::{
 };
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-use super::jits::{Jit, Jits};
+use super::{
+    jits::{Jit, Jits},
+    runtimes::Maker,
+};
 use crate::{
     symbols::{ANONYMOUS, Granularity, Lines, Mapping, Module, Scope},
     target::{
@@ -150,8 +153,7 @@ impl Attribution {
     /// what did not fit.
     pub fn ranges(&mut self, pid: u32, mappings: &[CodeMapping], main: Option<&Path>) -> (Vec<Range>, usize) {
         let mut ranges = Vec::new();
-        let in_no_file = mappings.iter().filter(|mapping| mapping.path == Path::new(ANONYMOUS));
-        self.jits.seen(pid, in_no_file.map(|mapping| mapping.end.saturating_sub(mapping.start)).sum());
+        self.jits.seen(pid, mappings);
         for mapping in mappings {
             if mapping.path == Path::new(ANONYMOUS) {
                 if self.scope.jit()
@@ -238,10 +240,10 @@ impl Attribution {
         }
     }
 
-    /// The programs that made code and wrote no perf map: file name and process id.
+    /// The processes that made code while they ran, and whether such code is in scope.
     #[must_use]
-    pub fn without_map(&self) -> Vec<(String, u32)> {
-        self.jits.without_map()
+    pub fn made_code(&self) -> (Vec<Maker>, bool) {
+        (self.jits.makers(), self.scope.jit())
     }
 
     /// Whether the kernel is to be told of a page: not if it has it already.
