@@ -103,7 +103,8 @@ fn a_runtime_that_makes_code_is_named_with_what_makes_it_tell_names() {
     ended.assert_says(0, &["--scope-binary '[jit]'"]);
 
     let told = ["--scope-binary", "[jit]", "--", "/usr/bin/node", "--perf-basic-prof"];
-    let ended = place.run(place.profiled(told.into_iter().chain(["--interpreted-frames-native-stack", script])));
+    let ended =
+        place.run(place.profiled(told.into_iter().chain(["--interpreted-frames-native-stack", script])));
     assert_eq!(ended.code(), 0, "{}", ended.words());
     std::fs::remove_file(format!("/tmp/perf-{}.map", ended.output().trim())).expect("its perf map");
     assert!(!ended.words().contains("no perf map"), "{}", ended.words());
