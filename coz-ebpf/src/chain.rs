@@ -201,11 +201,12 @@ fn look_up(way: &mut Way, place: u64) -> Option<Known> {
             }
         }
     }
-    if line == 0 && !stays {
-        way.walk().in_no_file |= u32::from(module >= FIRST_JIT);
+    if line == 0 && module >= FIRST_JIT {
+        way.walk().in_no_file = 1;
     }
     let mut row = Row::UNKNOWN;
-    if line == 0 || is_inclusive() {
+    // Code that is made at run time has no rows: it is left by the frame pointer.
+    if module < FIRST_JIT && (line == 0 || is_inclusive()) {
         let key = PageKey { module, page: (address >> 12) as u32 };
         match unwind::row(way, &key, (address & 0xFFF) as u32) {
             Some(found) => row = found,

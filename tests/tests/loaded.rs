@@ -87,6 +87,23 @@ fn code_that_is_made_counts_by_function_if_it_is_in_scope() {
     }
 }
 
+/// Its functions are known, and so are their callers: it is left by its frame pointers.
+#[test]
+fn callers_of_code_that_is_made_count_with_inclusive() {
+    let place = Place::new();
+    let made = place.path().join("made");
+    compile(&sources().join("made.c"), &made, &[]);
+    let mut command = place.profiled(["-P", "progress", "--inclusive", "--scope-binary", "[jit]", "--"]);
+    command.arg(&made).arg("1.5");
+    let ended = place.run(command);
+    assert_eq!(ended.code(), 0, "{}", ended.words());
+    std::fs::remove_file(ended.output().trim()).expect("its perf map");
+    let samples = samples(&place);
+    let (first, later) = (sum(&samples, "made_first"), sum(&samples, "made_later"));
+    assert!(first > 700 && later > 700 && sum(&samples, "made.c:") > 1500, "{samples:?}");
+    assert!(!ended.words().contains("samples were lost"), "{}", ended.words());
+}
+
 /// Node.js, as users have it: what the report says of its code, and what comes of doing so.
 #[test]
 fn a_runtime_that_makes_code_is_named_with_what_makes_it_tell_names() {

@@ -155,7 +155,7 @@ pub fn advice(stats: &Stats, makers: &[Maker], in_scope: bool) -> Option<String>
     }
     let without: Vec<&Maker> = makers.iter().filter(|maker| !maker.has_map).collect();
     let percent = (100.0 * share).round();
-    let scope = if in_scope { "" } else { ", and bring that code into scope: --scope-binary '[jit]'" };
+    let scope = if in_scope { "" } else { ". Then bring that code into scope: --scope-binary '[jit]'" };
     let Some(first) = without.first() else {
         // Its map says what is where, and nobody asked.
         let first = makers.first().filter(|_| !in_scope)?;
