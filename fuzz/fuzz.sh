@@ -10,7 +10,7 @@ coverage="-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 -Cllvm-
 # A target apart, so that build scripts are built without coverage.
 RUSTFLAGS="$coverage" cargo build --release --target x86_64-unknown-linux-gnu
 mkdir -p findings
-for target in ${*:-elf split maps perf_map spec names profile quota}; do
+for target in ${*:-elf split maps perf_map spec names profile quota seccomp}; do
     mkdir -p "target/corpus/$target"
     # What reaches new code goes to target/corpus; corpus/ is what is committed.
     COZ_FUZZ=$target target/x86_64-unknown-linux-gnu/release/coz-fuzz -max_total_time="$seconds" -timeout=10 -rss_limit_mb=1024 \

@@ -51,6 +51,8 @@ pub const MAX_POINTS: u32 = 256;
 pub const MAX_LINES: u32 = 1 << 18;
 /// How many entries the line table holds, over all pages of code that were seen.
 pub const MAX_ENTRIES: u32 = 1 << 20;
+/// How many lines within others can be told apart. Beyond that only the innermost line is kept.
+pub const MAX_NESTS: u32 = 1 << 18;
 /// How many pages of code can be in the line table.
 pub const MAX_PAGES: u32 = 1 << 16;
 
@@ -61,6 +63,7 @@ const _: () = assert!(size_of::<Global>() == 4096);
 const _: () = assert!(size_of::<KernelSlot>() == 832);
 const _: () = assert!(size_of::<TargetSlot>() == 64);
 const _: () = assert!(size_of::<CounterSlot>() == 128 && offset_of!(CounterSlot, count) == 8);
+const _: () = assert!(size_of::<Nest>() == 8 && MAX_LINES.is_power_of_two());
 const _: () = assert!(size_of::<LineEntry>() == 8 && size_of::<PageKey>() == 8);
 const _: () = assert!(size_of::<PageSlice>() == 8 && size_of::<PendingKey>() == 16);
 const _: () = assert!(size_of::<LineCount>() == 16 && size_of::<Process>() == 24);

@@ -6,6 +6,7 @@ pub mod abi;
 pub mod clock;
 pub mod latency;
 pub mod lookup;
+pub mod memory;
 pub mod point;
 #[cfg(not(target_arch = "bpf"))]
 pub mod slot;

@@ -9,6 +9,8 @@ use core::{hint::black_box, mem::size_of};
 
 use crate::lookup::{PAGE_SIZE, SEARCH_STEPS};
 
+/// Modules from this number on are code that a process makes while it runs: what is known of it can change.
+pub const FIRST_JIT: u32 = 1 << 31;
 /// How many executable mappings of a process the kernel can know. A power of two: they are searched by halving.
 pub const MAX_RANGES: usize = 512;
 /// How many frames of a call chain are followed. Deeper ones are cut, as by perf (its default is 127).
@@ -152,6 +154,9 @@ const BP_LOST: i16 = 3;
 const BP_RULES: i16 = 7;
 
 impl Row {
+    /// No rules.
+    pub const UNKNOWN: Self = Self { place: kind::UNKNOWN, bp: BP_KEPT, cfa: 0 };
+
     /// A row of this kind; [`kind::UNKNOWN`] where an offset is beyond what a row can say.
     ///
     /// `start` is an offset in its page.

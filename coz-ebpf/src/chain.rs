@@ -8,20 +8,18 @@
 use core::intrinsics::{AtomicOrdering, atomic_xadd};
 
 use coz_common::{
-    abi::{PageKey, Stat},
+    abi::{MAX_LINES, PageKey, Stat},
     lookup::Search,
-    unwind::{AddressSpace, Registers, RowSearch},
+    memory::{Counted, Known, Memory},
+    unwind::{AddressSpace, FIRST_JIT, Registers, Row, RowSearch},
 };
 
 use crate::{
     lines::{self, Found},
-    maps::{LINE_COUNTS, SPACES, WALK, count, is_inclusive},
+    maps::{LINE_COUNTS, NESTS, SPACES, WALK, count, is_inclusive},
     steps::{self, Step},
     unwind,
 };
-
-/// How many different lines of a chain can count for one sample (`--inclusive`).
-const MAX_LINES_OF_CHAIN: usize = 64;
 
 /// A call chain on its way outwards, one a CPU.
 #[repr(C)]
@@ -32,25 +30,31 @@ pub struct Walk {
     pub weight: u64,
     /// Process id.
     pub tgid: u32,
+    /// Number of its address space.
+    space: u32,
     selected: u32,
     /// Whether the selected line was met.
     hit: u32,
-    /// How many of `lines` there are.
+    /// How many lines the sample has counted for.
     found: u32,
     /// One of `ENDED`, ....
     pub outcome: u32,
     /// Index of the first entry, or row, of the page that is searched.
     pub first: u32,
+    /// Whether it went through code that is in no file, and of which no function is known.
+    in_no_file: u32,
     /// How many frames were left by their frame pointers.
     pub by_frame_pointer: u32,
-    /// How many of `lines` are others than the one that is looked for.
-    compared: u32,
+    /// Of lines within each other: which one is next.
+    number: u32,
     /// The search for a line within its page.
     pub line: Search,
     /// The search for a row within its page.
     pub row: RowSearch,
     /// The lines that the sample has counted for.
-    lines: [u32; MAX_LINES_OF_CHAIN],
+    counted: Counted,
+    /// What is known of places that this CPU has met before.
+    memory: Memory,
 }
 
 /// What the steps are handed over: it must be on the stack, and stays as it is.
@@ -58,9 +62,6 @@ pub struct Walk {
 pub struct Way {
     walk: *mut Walk,
     space: *const AddressSpace,
-    /// A line that is looked for among those that have counted.
-    sought: u32,
-    _pad: u32,
 }
 
 impl Way {
@@ -72,7 +73,7 @@ impl Way {
     }
 }
 
-/// `Walk::outcome`: under way, or cut at [`MAX_FRAMES`].
+/// `Walk::outcome`: under way, or cut at [`MAX_FRAMES`](coz_common::unwind::MAX_FRAMES).
 pub const UNDER_WAY: u32 = 0;
 /// `Walk::outcome`: followed to its end.
 pub const ENDED: u32 = 1;
@@ -108,21 +109,29 @@ pub fn attribute(sample: &Sample) -> bool {
         return false;
     };
     let Some(walk) = WALK.get_ptr_mut(0) else { return false };
-    let mut way = Way { walk, space, sought: 0, _pad: 0 };
+    let mut way = Way { walk, space };
     let walk = way.walk();
     walk.frame = sample.frame;
     walk.weight = sample.weight;
     walk.tgid = sample.tgid;
+    walk.space = sample.space;
     walk.selected = sample.selected;
     walk.hit = 0;
     walk.found = 0;
     walk.by_frame_pointer = 0;
+    walk.in_no_file = 0;
     walk.outcome = UNDER_WAY;
+    if is_inclusive() {
+        walk.counted.begin();
+    }
     let frames = steps::repeat::<Frame>(&mut way);
     let walk = way.walk();
     if frames > 1 {
         count(Stat::Frames, u64::from(frames) - 1);
         count(Stat::FramePointers, u64::from(walk.by_frame_pointer));
+    }
+    if walk.in_no_file != 0 {
+        count(Stat::MadeAtRunTime, 1);
     }
     if walk.found == 0 || is_inclusive() {
         match walk.outcome {
@@ -147,47 +156,109 @@ impl Step for Frame {
 
 #[inline(always)]
 fn visit(way: &mut Way) -> i64 {
-    // SAFETY: a pointer into a map.
-    let space = unsafe { &*way.space };
-    let place = way.walk().frame.place();
-    let range = space.before(place);
-    let Some(address) = range.relative(place) else {
-        unwind::want_mappings(way.walk().tgid);
-        return unwind::go_on_by_frame_pointer(way.walk());
-    };
-    let module = range.module;
-    if range.scope != 0 {
-        let found = match lines::of(way, module, address) {
-            Found::Line(0) => UNDER_WAY,
-            Found::Line(line) => {
-                note(way, line);
-                FOUND
+    let walk = way.walk();
+    let place = walk.frame.place();
+    let known = match walk.memory.get(walk.space, place) {
+        Some(known) => known,
+        None => match look_up(way, place) {
+            Some(known) => known,
+            None => {
+                way.walk().in_no_file = 1;
+                unwind::want_mappings(way.walk().tgid);
+                return unwind::go_on_by_frame_pointer(way.walk());
             }
-            Found::Later => LATER,
-        };
-        if found != UNDER_WAY && !is_inclusive() {
-            way.walk().outcome = found;
-            return 1;
+        },
+    };
+    if known.line != 0 {
+        note_all(way, known.line);
+        if !is_inclusive() {
+            way.walk().outcome = FOUND;
         }
     }
-    let key = PageKey { module, page: (address >> 12) as u32 };
-    match unwind::row(way, &key, (address & 0xFFF) as u32) {
-        Some(row) => unwind::go_on(way.walk(), row),
-        None => {
-            unwind::want_rows(way.walk().tgid, &key);
-            way.walk().outcome = ASKED;
-            1
+    let walk = way.walk();
+    if walk.outcome != UNDER_WAY { 1 } else { unwind::go_on(walk, known.row) }
+}
+
+/// Looks up what is known of a place, and remembers it if that is all; else the walk's outcome says what is missing. `None` where the
+/// place is in no mapping.
+#[inline(always)]
+fn look_up(way: &mut Way, place: u64) -> Option<Known> {
+    // SAFETY: a pointer into a map.
+    let space = unsafe { &*way.space };
+    let range = space.before(place);
+    let address = range.relative(place)?;
+    let module = range.module;
+    let mut line = 0;
+    // What is known of code that is made at run time can change.
+    let mut stays = module < FIRST_JIT;
+    if range.scope != 0 {
+        match lines::of(way, module, address) {
+            Found::Line(found) => line = found,
+            Found::Later if is_inclusive() => stays = false,
+            Found::Later => {
+                way.walk().outcome = LATER;
+                return Some(Known::default());
+            }
         }
+    }
+    if line == 0 && module >= FIRST_JIT {
+        way.walk().in_no_file = 1;
+    }
+    let mut row = Row::UNKNOWN;
+    // Code that is made at run time has no rows: it is left by the frame pointer.
+    if module < FIRST_JIT && (line == 0 || is_inclusive()) {
+        let key = PageKey { module, page: (address >> 12) as u32 };
+        match unwind::row(way, &key, (address & 0xFFF) as u32) {
+            Some(found) => row = found,
+            None => {
+                unwind::want_rows(way.walk().tgid, &key);
+                way.walk().outcome = ASKED;
+                stays = false;
+            }
+        }
+    }
+    let walk = way.walk();
+    let known = Known::new(walk.space, place, line, row);
+    if stays {
+        walk.memory.set(known);
+    }
+    Some(known)
+}
+
+/// Counts a line, or all lines of a nest.
+#[inline(always)]
+fn note_all(way: &mut Way, number: u32) {
+    if !is_inclusive() || number < MAX_LINES {
+        note(way.walk(), number);
+        return;
+    }
+    way.walk().number = number;
+    steps::repeat::<Outwards>(way);
+}
+
+/// One of the lines within each other: counts it, and on to the one around it.
+struct Outwards;
+
+impl Step for Outwards {
+    #[inline(always)]
+    fn step(way: &mut Way) -> i64 {
+        let walk = way.walk();
+        let number = walk.number;
+        // A line's own number is below those of nests: it wraps to one that there is not.
+        let nest = NESTS.get(number.wrapping_sub(MAX_LINES));
+        let line = nest.map_or(number, |nest| nest.line);
+        walk.number = nest.map_or(0, |nest| nest.outer);
+        note(walk, line);
+        i64::from(nest.is_none())
     }
 }
 
-/// A line of the chain is found: counts it.
+/// A line of the chain is found: counts it, unless the sample has counted for it already (recursion).
 #[inline(always)]
-fn note(way: &mut Way, line: u32) {
-    if is_inclusive() && !is_new(way, line) {
+fn note(walk: &mut Walk, line: u32) {
+    if is_inclusive() && !walk.counted.is_new(line) {
         return;
     }
-    let walk = way.walk();
     walk.found = walk.found.wrapping_add(1);
     walk.hit |= u32::from(line == walk.selected);
     let Some(counts) = LINE_COUNTS.get_ptr_mut(line) else { return };
@@ -195,38 +266,5 @@ fn note(way: &mut Way, line: u32) {
     unsafe {
         atomic_xadd::<u64, u64, { AtomicOrdering::Relaxed }>(&raw mut (*counts).samples, 1);
         atomic_xadd::<u64, u64, { AtomicOrdering::Relaxed }>(&raw mut (*counts).weight_ns, walk.weight);
-    }
-}
-
-/// Whether a line has not counted for this sample: recursion must not count it twice. Of more lines than are
-/// remembered the outer ones do not count.
-#[inline(always)]
-fn is_new(way: &mut Way, line: u32) -> bool {
-    let mut search = Way { walk: way.walk, space: way.space, sought: line, _pad: 0 };
-    way.walk().compared = 0;
-    steps::repeat::<Compare>(&mut search);
-    let walk = way.walk();
-    let place = walk.found as usize;
-    if walk.compared != walk.found || place >= MAX_LINES_OF_CHAIN {
-        return false;
-    }
-    walk.lines[place] = line;
-    true
-}
-
-/// One of them.
-struct Compare;
-
-impl Step for Compare {
-    #[inline(always)]
-    fn step(way: &mut Way) -> i64 {
-        let sought = way.sought;
-        let walk = way.walk();
-        let index = walk.compared as usize;
-        if walk.compared >= walk.found || index >= MAX_LINES_OF_CHAIN || walk.lines[index] == sought {
-            return 1;
-        }
-        walk.compared = walk.compared.wrapping_add(1);
-        0
     }
 }

@@ -7,7 +7,7 @@ use aya_ebpf::{
 };
 use coz_common::abi::{
     Control, CounterSlot, Global, KernelSlot, LineCount, LineEntry, MAX_BOOKS, MAX_COUNTERS, MAX_ENTRIES,
-    MAX_LINES, MAX_PAGES, MAX_POINTS, MAX_SLOTS, Offsets, PageKey, PageSlice, PendingKey, Process,
+    MAX_LINES, MAX_PAGES, MAX_POINTS, MAX_SLOTS, Nest, Offsets, PageKey, PageSlice, PendingKey, Process,
     STAT_COUNT, Stat, TargetSlot,
 };
 use coz_common::{
@@ -127,6 +127,9 @@ pub static PAGES: HashMap<PageKey, PageSlice> = HashMap::with_max_entries(MAX_PA
 /// The lines of these pages: 8 MiB, enough for 5,000 dense pages.
 #[map]
 pub static LINES: Array<LineEntry> = Array::with_max_entries(MAX_ENTRIES, 0);
+/// Lines within others, by number; the controller sets the size, where they count (`--inclusive`).
+#[map]
+pub static NESTS: Array<Nest> = Array::with_max_entries(1, 0);
 /// Samples and CPU time by line.
 #[map]
 pub static LINE_COUNTS: Array<LineCount> = Array::with_max_entries(MAX_LINES, MMAPABLE);

@@ -73,7 +73,7 @@ pub fn split(data: &[u8]) {
 
 fn everything(path: &Path, dirs: &[PathBuf]) {
     let Ok(module) = Module::open(path, &Scope::default(), dirs) else { return };
-    let (mut lines, mut functions) = (Lines::new(), Lines::new());
+    let (mut lines, mut functions, mut nested) = (Lines::new(), Lines::new(), Lines::nested());
     let table = UnwindTable::of(module.elf());
     let pages: Vec<u64> =
         module.elf().segments().iter().filter(|s| s.executable).map(|s| s.address / 4096).take(8).collect();
@@ -82,12 +82,20 @@ fn everything(path: &Path, dirs: &[PathBuf]) {
             let entries = module.page(page as u32, Granularity::Line, &mut lines);
             assert!(entries.first().is_some_and(|entry| entry.start == 0), "a page begins at 0");
             module.page(page as u32, Granularity::Function, &mut functions);
+            for granularity in [Granularity::Line, Granularity::Function] {
+                for entry in module.page(page as u32, granularity, &mut nested) {
+                    let known = nested.each(entry.line).all(|line| nested.get(line).is_some());
+                    assert!(known, "a number stands for lines that are there");
+                }
+            }
             let _ = table.page(page as u32);
         }
         module.stack(page.wrapping_mul(4096));
     }
     let _ = (module.detail(), module.advice());
-    let _ = module.line_sites("plain.c", 14);
+    for line in [9, 14, 17] {
+        let _ = module.line_sites("plain.c", line);
+    }
     let _ = module.inlined(|_| true);
     let _ = module.load_bias(&[Mapping { start: 0x5000, end: 0x9000, file_offset: 0x1000 }]);
     points::candidates(&module, "");

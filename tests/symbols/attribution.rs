@@ -143,6 +143,78 @@ fn inlined_code_belongs_to_its_innermost_line_in_scope() {
     }
 }
 
+/// All frames in scope of an address, innermost first, each line once, as the oracle has them.
+fn all_of_oracle(loader: &addr2line::Loader, scope: &Scope, address: u64) -> BTreeSet<String> {
+    let mut frames = loader.find_frames(address).expect("readable");
+    let mut found = BTreeSet::new();
+    while let Some(frame) = frames.next().expect("readable") {
+        let Some(place) = frame.location else { continue };
+        if let (Some(file), Some(line @ 1..)) = (place.file, place.line)
+            && scope.source(Path::new(file))
+        {
+            found.insert(format!("{}:{line}", file.rsplit('/').next().unwrap_or(file)));
+        }
+    }
+    found
+}
+
+/// With `--inclusive` code counts for every line that it was inlined at, and for its own.
+#[test]
+fn lines_that_code_was_inlined_at_are_known_where_they_are_asked_for() {
+    let shop = Workshop::new();
+    for (source, name, flags) in [
+        ("plain.c", "c", &["-O2", "-g"][..]),
+        ("plain.c", "lto", &["-O2", "-g", "-flto"]),
+        ("names.cpp", "cpp", &["-O2", "-g"]),
+        ("iter.rs", "rust", &["-g", "-O"]),
+    ] {
+        let path = shop.compile(source, name, flags);
+        let (module, scope) = (open(&path), Scope::default());
+        let loader = addr2line::Loader::new(&path).expect("readable");
+        let mut lines = Lines::nested();
+        let (mut compared, mut several) = (0, 0);
+        for function in module.symbols().functions() {
+            if !scope.function(&demangle(&function.symbol)) {
+                continue;
+            }
+            for address in function.address..function.address + function.size {
+                let theirs = all_of_oracle(&loader, &scope, address);
+                let located = loader.find_location(address).expect("readable");
+                // Intended differences: see above.
+                if theirs.is_empty() || located.is_none_or(|place| place.line.is_none()) {
+                    continue;
+                }
+                let ours = module.lines_at(address, Granularity::Line, &mut lines);
+                let last = |line: &LineId| lines.get(*line).map(|line| line.location());
+                let ours: BTreeSet<String> = ours.iter().filter_map(last).collect();
+                let ours = ours
+                    .iter()
+                    .map(|place| place.rsplit('/').next().unwrap_or_default().to_owned())
+                    .collect();
+                assert_eq!(theirs, ours, "{name}: {address:#x} in {}", function.symbol);
+                (compared, several) = (compared + 1, several + usize::from(theirs.len() > 1));
+            }
+        }
+        assert!(compared > 50 && several > 10, "{name}: {several} of {compared} are within others");
+    }
+}
+
+#[test]
+fn functions_within_others_count_for_all_of_them_where_that_is_asked_for() {
+    let shop = Workshop::new();
+    let module = open(&shop.compile("plain.c", "app", &["-O2", "-g"]));
+    let mut lines = Lines::nested();
+    let work = module.symbols().functions().iter().find(|f| f.symbol == "work").expect("work").clone();
+    let mut found = BTreeSet::new();
+    for address in work.address..work.address + work.size {
+        let at = module.lines_at(address, Granularity::Function, &mut lines);
+        let names = at.iter().filter_map(|line| Some(lines.get(*line)?.function.to_string()));
+        found.insert(names.collect::<Vec<_>>().join(" in "));
+    }
+    assert!(found.contains("work") && found.contains("mix in twice in work"), "{found:?}");
+    assert!(found.iter().all(|names| names.ends_with("work")), "{found:?}");
+}
+
 #[test]
 fn rust_iterators_count_for_the_line_that_uses_them() {
     let shop = Workshop::new();

@@ -107,6 +107,85 @@ fn callers_count_too_if_they_are_asked_for() {
     assert!(shares(&profile, &text).values().sum::<f64>() > 0.95, "and for the line that it calls from");
 }
 
+/// The number of the line with the remark `LINE: name`.
+fn line_of(name: &str) -> u32 {
+    let text = std::fs::read_to_string(source("inlined.c")).expect("the source");
+    let at = text.lines().position(|line| line.ends_with(&format!("// LINE: {name}")));
+    at.expect("it is there") as u32 + 1
+}
+
+/// Share of all samples by line, or by function.
+fn share(profile: &Profile, is_meant: impl Fn(&record::Samples) -> bool) -> f64 {
+    let all = profile.runtime.as_ref().expect("it has ended").health.samples as f64;
+    profile.samples.iter().filter(|sampled| is_meant(sampled)).map(|sampled| sampled.count as f64 / all).sum()
+}
+
+#[test]
+fn lines_that_calls_were_inlined_at_count_for_what_is_below_them() {
+    let place = Place::new();
+    let program = compile(&place, "inlined.c", "gcc", &["-O2", "-g"]);
+    let program = program.to_str().expect("UTF-8");
+    let at = |profile: &Profile, name: &str| share(profile, |sampled| sampled.line == Some(line_of(name)));
+    let (_, inclusive) = profile(&place, &["--inclusive", program, SECONDS]);
+    for (name, truth) in [("within", 0.9), ("six", 0.6), ("three", 0.3), ("way", 0.3), ("one", 0.1)] {
+        let found = at(&inclusive, name);
+        assert!((found - truth).abs() < 0.04, "{name}: {found:.3} of the samples, {truth} are right");
+    }
+    let (_, own) = profile(&place, &[program, SECONDS]);
+    assert!(at(&own, "within") > 0.86 && at(&own, "six") < 0.02, "else the innermost line only");
+}
+
+#[test]
+fn functions_are_groups_inlined_or_not() {
+    let place = Place::new();
+    let program = compile(&place, "inlined.c", "gcc", &["-O2", "-g"]);
+    let program = program.to_str().expect("UTF-8");
+    let words = ["--granularity", "function", program, SECONDS];
+    let of =
+        |profile: &Profile, name: &str| share(profile, |sampled| sampled.function.as_deref() == Some(name));
+    let (_, own) = profile(&place, &words);
+    assert!((of(&own, "spin") - 0.9).abs() < 0.04 && (of(&own, "main") - 0.1).abs() < 0.04);
+    let (_, inclusive) = profile(&place, &[&["--inclusive"][..], &words].concat());
+    for (name, truth) in [("spin", 0.9), ("by_way", 0.3), ("main", 1.0)] {
+        let found = of(&inclusive, name);
+        assert!((found - truth).abs() < 0.04, "{name}: {found:.3} of the samples, {truth} are right");
+    }
+}
+
+/// One thread: half of a line is worth half of what is spent below it, whatever else this machine does.
+#[test]
+fn effects_of_lines_that_calls_were_inlined_at_are_right() {
+    let place = Place::new();
+    let program = compile(&place, "inlined.c", "gcc", &["-O2", "-g"]);
+    let program = program.to_str().expect("UTF-8");
+    for (name, truth) in [("six", 30.0), ("three", 15.0)] {
+        let line = format!("inlined.c:{}", line_of(name));
+        let mut found = Vec::new();
+        while found.len() < 3 && found.last().is_none_or(|effect: &f64| (effect - truth).abs() > 7.0) {
+            let words =
+                ["--inclusive", "-P", "progress", "--fixed-line", &line, "--speedups", "50", program, "8"];
+            let ended = place.run(place.profiled(words));
+            assert_eq!(ended.code(), 0, "{}", ended.words());
+            let ended = place.run(place.plain(coz_tests::profiler(), ["report", "--json", "--all"]));
+            let report: serde_json::Value = serde_json::from_str(&ended.output()).expect("JSON");
+            let curve = report["lines"][0]["curve"].as_array().expect("a curve");
+            let half = curve.iter().find(|level| level["speedup"] == 0.5).expect("it was tried");
+            found.push(100.0 * half["effect"].as_f64().expect("a number"));
+        }
+        eprintln!("{name}: {found:?}, {truth} is true");
+        assert!((found.last().expect("one") - truth).abs() <= 7.0, "{name}: {found:?}, {truth} is true");
+    }
+}
+
+#[test]
+fn a_line_without_code_of_its_own_is_said_to_be_one() {
+    let place = Place::new();
+    let program = compile(&place, "inlined.c", "gcc", &["-O2", "-g"]);
+    let line = format!("inlined.c:{}", line_of("way"));
+    let ended = place.run(place.profiled(["--fixed-line", &line, program.to_str().expect("UTF-8"), "1"]));
+    ended.assert_says(2, &["was inlined there", "inlined.c:", "--inclusive"]);
+}
+
 #[test]
 fn a_sample_that_is_unwound_costs_at_most_three_microseconds() {
     // Held open: the kernel measures as long as somebody has it.

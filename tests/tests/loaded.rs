@@ -86,3 +86,47 @@ fn code_that_is_made_counts_by_function_if_it_is_in_scope() {
         }
     }
 }
+
+/// Its functions are known, and so are their callers: it is left by its frame pointers.
+#[test]
+fn callers_of_code_that_is_made_count_with_inclusive() {
+    let place = Place::new();
+    let made = place.path().join("made");
+    compile(&sources().join("made.c"), &made, &[]);
+    let mut command = place.profiled(["-P", "progress", "--inclusive", "--scope-binary", "[jit]", "--"]);
+    command.arg(&made).arg("1.5");
+    let ended = place.run(command);
+    assert_eq!(ended.code(), 0, "{}", ended.words());
+    std::fs::remove_file(ended.output().trim()).expect("its perf map");
+    let samples = samples(&place);
+    let (first, later) = (sum(&samples, "made_first"), sum(&samples, "made_later"));
+    assert!(first > 700 && later > 700 && sum(&samples, "made.c:") > 1500, "{samples:?}");
+    assert!(!ended.words().contains("samples were lost"), "{}", ended.words());
+}
+
+/// Node.js, as users have it: what the report says of its code, and what comes of doing so.
+#[test]
+fn a_runtime_that_makes_code_is_named_with_what_makes_it_tell_names() {
+    let place = Place::new();
+    let script = place.path().join("hot.js");
+    let text = "function hot(n) { let x = 1; for (let i = 0; i < n; i++) x = (x * 31 + i) % 1000003; return x; }\n\
+                const end = Date.now() + 2000;\nlet sum = 0;\nwhile (Date.now() < end) sum += hot(1e6);\n\
+                console.log(process.pid);\n";
+    std::fs::write(&script, text).expect("written");
+    let script = script.to_str().expect("UTF-8");
+    let ended = place.run(place.profiled(["--", "/usr/bin/node", script]));
+    let says = ["% of the samples went through code that node (", "of Node.js", "node --perf-basic-prof"];
+    ended.assert_says(0, &says);
+    ended.assert_says(0, &["--scope-binary '[jit]'"]);
+
+    let told = ["--scope-binary", "[jit]", "--", "/usr/bin/node", "--perf-basic-prof"];
+    let ended =
+        place.run(place.profiled(told.into_iter().chain(["--interpreted-frames-native-stack", script])));
+    assert_eq!(ended.code(), 0, "{}", ended.words());
+    std::fs::remove_file(format!("/tmp/perf-{}.map", ended.output().trim())).expect("its perf map");
+    assert!(!ended.words().contains("no perf map"), "{}", ended.words());
+    let samples = samples(&place);
+    // Named `JS:*hot FILE:1:13`.
+    let hot = sum(&samples, "hot.js:1:");
+    assert!(hot > 1000, "two seconds in it: {samples:?}");
+}

@@ -6,8 +6,19 @@
 pub struct LineEntry {
     /// First address, relative to the start of its page of code (0 to 4095).
     pub start: u32,
-    /// `LineId`; 0 where no line in scope is.
+    /// `LineId`; 0 where no line in scope is. From [`MAX_LINES`](super::MAX_LINES) on: the number of a [`Nest`].
     pub line: u32,
+}
+
+/// A line within another one: the code is of the function that was inlined where the outer one says (`--inclusive`). The first
+/// has the number [`MAX_LINES`](super::MAX_LINES).
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Nest {
+    /// `LineId`.
+    pub line: u32,
+    /// `LineId`, or the number of another nest.
+    pub outer: u32,
 }
 
 /// Key of the page index: 4 KiB of a module's address space.

@@ -72,6 +72,8 @@ pub enum Stat {
     InProbe,
     /// Samples that met a thread waiting by spinning, at a `pause`.
     Spinning,
+    /// Samples whose call chain went through code that is in no file, and of which no function is known.
+    MadeAtRunTime,
 }
 
 impl Stat {
@@ -111,8 +113,9 @@ impl Stat {
         Self::ProcessesFull,
         Self::InProbe,
         Self::Spinning,
+        Self::MadeAtRunTime,
     ];
 }
 
 /// Number of [`Stat`]s.
-pub const STAT_COUNT: u32 = Stat::Spinning as u32 + 1;
+pub const STAT_COUNT: u32 = Stat::MadeAtRunTime as u32 + 1;

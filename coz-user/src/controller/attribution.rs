@@ -11,14 +11,17 @@ use std::{
 
 use anyhow::Result;
 use coz_common::{
-    abi::{LineCount, LineEntry, PageKey, PendingKey},
+    abi::{LineCount, LineEntry, Nest, PageKey, PendingKey},
     lookup,
     units::LineId,
     unwind::{MAX_RANGES, Range},
 };
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-use super::jits::{Jit, Jits};
+use super::{
+    jits::{Jit, Jits},
+    runtimes::Maker,
+};
 use crate::{
     symbols::{ANONYMOUS, Granularity, Lines, Mapping, Module, Scope},
     target::{
@@ -34,6 +37,8 @@ pub struct ResolvedPage {
     pub key: PageKey,
     /// Its lines.
     pub entries: Vec<LineEntry>,
+    /// Lines within others that nobody has been told of yet, in the order of their numbers.
+    pub nests: Vec<Nest>,
 }
 
 /// Who knows the lines of a page.
@@ -72,14 +77,17 @@ pub struct Attribution {
 }
 
 impl Attribution {
-    /// Starts the thread; answers come through the channel.
+    /// Starts the thread; answers come through the channel. `inclusive`: code that was inlined belongs to the lines that it was
+    /// inlined at, too.
     #[must_use]
     pub fn new(
         scope: Scope,
         debug_dirs: Vec<PathBuf>,
         granularity: Granularity,
+        inclusive: bool,
     ) -> (Self, UnboundedReceiver<ResolvedPage>) {
-        let lines = Arc::new(Mutex::new(Lines::new()));
+        let lines = if inclusive { Lines::nested() } else { Lines::new() };
+        let lines = Arc::new(Mutex::new(lines));
         let (jobs, work) = mpsc::channel();
         let (answers, resolved) = unbounded_channel();
         let shared = Arc::clone(&lines);
@@ -145,8 +153,7 @@ impl Attribution {
     /// what did not fit.
     pub fn ranges(&mut self, pid: u32, mappings: &[CodeMapping], main: Option<&Path>) -> (Vec<Range>, usize) {
         let mut ranges = Vec::new();
-        let in_no_file = mappings.iter().filter(|mapping| mapping.path == Path::new(ANONYMOUS));
-        self.jits.seen(pid, in_no_file.map(|mapping| mapping.end.saturating_sub(mapping.start)).sum());
+        self.jits.seen(pid, mappings);
         for mapping in mappings {
             if mapping.path == Path::new(ANONYMOUS) {
                 if self.scope.jit()
@@ -233,10 +240,10 @@ impl Attribution {
         }
     }
 
-    /// The programs that made code and wrote no perf map: file name and process id.
+    /// The processes that made code while they ran, and whether such code is in scope.
     #[must_use]
-    pub fn without_map(&self) -> Vec<(String, u32)> {
-        self.jits.without_map()
+    pub fn made_code(&self) -> (Vec<Maker>, bool) {
+        (self.jits.makers(), self.scope.jit())
     }
 
     /// Whether the kernel is to be told of a page: not if it has it already.
@@ -280,7 +287,8 @@ impl Attribution {
             let line = lookup::line_at(page.entries.len() as u32, offset, |index| {
                 page.entries.get(index as usize).copied()
             });
-            if line.is_some() {
+            let counted: Vec<LineId> = self.lines().each(line.0).collect();
+            for line in counted {
                 let late = self.late.entry(line).or_default();
                 late.samples += count.samples;
                 late.weight_ns += count.weight_ns;
@@ -316,8 +324,9 @@ fn read_pages(
             Code::Module(module) => module.page(key.page, granularity, &mut lines),
             Code::Jit(jit) => jit.page(key.page, &mut lines),
         };
+        let nests = lines.new_nests();
         drop(lines);
-        if answers.send(ResolvedPage { key, entries }).is_err() {
+        if answers.send(ResolvedPage { key, entries, nests }).is_err() {
             return;
         }
     }

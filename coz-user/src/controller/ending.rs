@@ -107,7 +107,7 @@ impl Session {
             threads: self.debts.worst(),
             enough: self.spending.met().map(|met| met.since(self.released)),
             points,
-            without_map: self.ready.attribution.without_map(),
+            made_code: self.ready.attribution.made_code(),
             can_pay: stats.get(Stat::SignalsSent) > 0,
             notices: self.notices(&samples),
         };

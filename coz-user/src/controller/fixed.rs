@@ -41,11 +41,17 @@ fn choose(
     found: &[u64],
     lines: &mut Lines,
 ) -> Result<Located> {
-    let all: BTreeSet<u32> = found
-        .iter()
-        .filter_map(|&address| module.resolve(address, granularity, lines))
-        .map(|id| id.0)
-        .collect();
+    let mut all = BTreeSet::new();
+    for &address in found {
+        let mut at = module.lines_at(address, granularity, lines);
+        if matches!(fixed, Fixed::Function(_)) {
+            // Of functions within each other one is at the address that was found, the innermost unless another one has the name.
+            let named = |id: &LineId| lines.get(*id).is_some_and(|line| is_called(fixed, line));
+            let own = at.iter().position(named).unwrap_or(0);
+            at = at.get(own).copied().into_iter().collect();
+        }
+        all.extend(at.into_iter().map(|id| id.0));
+    }
     let meant = |&id: &u32| lines.get(LineId(id)).is_some_and(|line| is_meant(fixed, line));
     let ids: Vec<u32> = all.iter().copied().filter(meant).collect();
     match ids[..] {
@@ -54,6 +60,9 @@ fn choose(
             let instead = all.first().and_then(|&id| lines.get(LineId(id)));
             let instead = instead
                 .map_or_else(String::new, |line| format!(": its samples count for {}", line.location()));
+            if !lines.are_nested() && is_around(fixed, module, granularity, found) {
+                bail!("all that it calls was inlined there{instead}; with --inclusive they count for it, too")
+            }
             bail!("it is not in scope{instead}; --scope-source widens the scope")
         }
         ref several => {
@@ -62,6 +71,14 @@ fn choose(
             bail!("it means several: {}; write more of the name", names.join(", "))
         }
     }
+}
+
+/// Whether the line would be found if code that was inlined counted for it.
+fn is_around(fixed: &Fixed, module: &Module, granularity: Granularity, found: &[u64]) -> bool {
+    let mut lines = Lines::nested();
+    let around: Vec<LineId> =
+        found.iter().flat_map(|&address| module.lines_at(address, granularity, &mut lines)).collect();
+    around.into_iter().any(|id| lines.get(id).is_some_and(|line| is_meant(fixed, line)))
 }
 
 /// Whether a line is the one that the user has named.
@@ -79,13 +96,16 @@ fn is_meant(fixed: &Fixed, line: &Line) -> bool {
 /// The fixed line in a page of a library, which is known only when the program has loaded it.
 pub fn in_page(fixed: &Fixed, attribution: &Attribution, page: &ResolvedPage) -> Option<LineId> {
     let lines = attribution.lines();
-    page.entries.iter().map(|entry| LineId(entry.line)).filter(|line| line.is_some()).find(|&id| {
+    page.entries.iter().flat_map(|entry| lines.each(entry.line)).find(|&id| {
         let Some(line) = lines.get(id) else { return false };
-        match fixed {
-            Fixed::Line { .. } => is_meant(fixed, line),
-            Fixed::Function(name) => {
-                *line.function == **name || line.function.ends_with(&format!("::{name}"))
-            }
-        }
+        is_called(fixed, line)
     })
+}
+
+/// Whether a line, or a function, is called as the user has named it.
+fn is_called(fixed: &Fixed, line: &Line) -> bool {
+    match fixed {
+        Fixed::Line { .. } => is_meant(fixed, line),
+        Fixed::Function(name) => *line.function == **name || line.function.ends_with(&format!("::{name}")),
+    }
 }

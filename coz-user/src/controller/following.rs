@@ -185,6 +185,10 @@ impl Session {
     }
 
     pub(super) fn resolved(&mut self, page: &ResolvedPage) {
+        if let Err(error) = self.ready.kernel.add_nests(&mut self.space, &page.nests) {
+            self.ready.notices.push(format!("{error:#}"));
+            return;
+        }
         if !self.ready.attribution.is_news(page) {
             self.ready.attribution.arrived(page);
             return;

@@ -2,7 +2,10 @@
 
 use coz_common::{abi::Stat, units::Nanos};
 
-use super::quota::Counts;
+use super::{
+    quota::Counts,
+    runtimes::{self, Maker},
+};
 use crate::{
     experiment::record::{Health, PointRun, ThreadDelay},
     kernel::control::Stats,
@@ -87,8 +90,8 @@ pub struct Facts {
     pub enough: Option<Nanos>,
     /// Visits of points, and what they cost.
     pub points: Vec<PointRun>,
-    /// Programs that made code and wrote no perf map: file name and process id.
-    pub without_map: Vec<(String, u32)>,
+    /// Processes that made code while they ran, and whether such code is in scope.
+    pub made_code: (Vec<Maker>, bool),
     /// Payments that were not credible, by user.
     pub disbelieved: Vec<(u32, u64)>,
     /// In how many users' processes there are delays.
@@ -101,39 +104,6 @@ pub struct Facts {
 
 /// Share of samples with a broken call chain from which on it is said.
 const MANY_CUT: f64 = 0.02;
-
-/// From this share of the samples on, code that is in no file is worth a word.
-const MANY_MADE: f64 = 0.1;
-
-/// Where a good part of the samples went through code that is in no file, and no perf map tells what is where in it: what helps.
-/// Such code has no unwind table, so the kernel side leaves each frame of it by the frame pointer, or cannot.
-fn made_code(stats: &Stats, programs: &[(String, u32)]) -> Option<String> {
-    const OPTIONS: [(&str, &str); 4] = [
-        ("node", "`node --perf-basic-prof`"),
-        ("python", "`python3 -X perf` or PYTHONPERFSUPPORT=1 (Python 3.12 and later)"),
-        ("java", "the agent perf-map-agent or `jcmd PID Compiler.perfmap` (Java 17 and later)"),
-        ("dotnet", "DOTNET_PerfMapEnabled=1 (.NET)"),
-    ];
-    let through = stats.get(Stat::FramePointers) + stats.get(Stat::ChainCut);
-    let (first, pid) = programs.first()?;
-    if through as f64 <= MANY_MADE * stats.get(Stat::Samples) as f64 {
-        return None;
-    }
-    let option = OPTIONS
-        .iter()
-        .find(|(name, _)| first.starts_with(name))
-        .map_or_else(|| OPTIONS.map(|(_, option)| option).join(", "), |(_, option)| (*option).to_owned());
-    let others = match programs.len() - 1 {
-        0 => String::new(),
-        1 => " and 1 more process".to_owned(),
-        n => format!(" and {n} more processes"),
-    };
-    Some(format!(
-        "many samples went through code that {first} ({pid}){others} made at run time (a JIT compiler's), and no perf map \
-         (/tmp/perf-PID.map) tells what is where in it: its time counts for whoever called it, or for no line. Have the map \
-         written ({option}), and bring that code into scope: --scope-binary '[jit]'"
-    ))
-}
 
 /// What is said of payments that cannot be. Where processes of several users are delayed, whose they were: each user's write what they
 /// have paid into a table of their own.
@@ -184,7 +154,7 @@ pub fn health(stats: &Stats, facts: Facts) -> Health {
             stats.get(Stat::ProcessesFull)
         ));
     }
-    let made = made_code(stats, &facts.without_map);
+    let made = runtimes::advice(stats, &facts.made_code.0, facts.made_code.1);
     let cut = stats.get(Stat::ChainCut);
     if made.is_none() && cut as f64 > MANY_CUT * samples as f64 && samples > 0 {
         warnings.push(format!(
@@ -241,33 +211,14 @@ mod tests {
     }
 
     #[test]
-    fn code_without_a_perf_map_is_told_with_the_option_that_helps() {
-        let said = |frames, programs: &[&str]| {
-            let stats = Stats::of(&[(Stat::Samples, 1000), (Stat::FramePointers, frames)]);
-            let without_map = programs.iter().map(|name| ((*name).to_owned(), 7)).collect();
-            health(&stats, Facts { without_map, ..Facts::default() }).warnings
-        };
-        assert_eq!(said(500, &[]), [""; 0], "frames without a row alone are no compiler's");
-        assert_eq!(said(50, &["node"]), [""; 0], "it makes code, and hardly runs it");
-        let node = said(500, &["node"]);
-        assert!(node.len() == 1 && node[0].contains("node --perf-basic-prof"), "{node:?}");
-        assert!(node[0].contains("--scope-binary '[jit]'") && !node[0].contains("python"), "{node:?}");
-        assert!(said(500, &["python3.12"])[0].contains("PYTHONPERFSUPPORT=1"));
-        assert!(said(500, &["java"])[0].contains("perf-map-agent"));
-        let unknown = said(500, &["luajit", "luajit"]);
-        assert!(
-            unknown[0].contains("(7) and 1 more process made") && unknown[0].contains("perf-map-agent"),
-            "{unknown:?}"
-        );
-    }
-
-    #[test]
     fn a_chain_that_is_cut_is_not_told_twice() {
-        let stats = Stats::of(&[(Stat::Samples, 1000), (Stat::ChainCut, 500)]);
+        let stats = [(Stat::Samples, 1000), (Stat::ChainCut, 500), (Stat::MadeAtRunTime, 500)];
+        let stats = Stats::of(&stats);
         let cut = health(&stats, Facts::default()).warnings;
         assert!(cut.len() == 1 && cut[0].contains("500 of 1000"), "{cut:?}");
-        let without_map = vec![("node".to_owned(), 7)];
-        assert_eq!(health(&stats, Facts { without_map, ..Facts::default() }).warnings.len(), 1);
+        let node = Maker { program: "node".to_owned(), pid: 7, runtime: None, has_map: false };
+        let made = health(&stats, Facts { made_code: (vec![node], false), ..Facts::default() }).warnings;
+        assert!(made.len() == 1 && made[0].contains("node (7) made"), "{made:?}");
     }
 
     #[test]

@@ -5,19 +5,22 @@ use std::{
     fs::File,
     io::{Read, Seek, SeekFrom},
     os::unix::fs::{MetadataExt, OpenOptionsExt},
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
 };
 
-use coz_common::abi::{LineEntry, PageKey};
-
-use crate::{
-    symbols::{JitMap, Lines},
-    target::process,
+use coz_common::{
+    abi::{LineEntry, PageKey},
+    unwind::FIRST_JIT as FIRST,
 };
 
-/// Numbers of modules from here on are those of processes that make code.
-pub const FIRST: u32 = 1 << 31;
+use crate::{
+    symbols::{ANONYMOUS, JitMap, Lines},
+    target::process::{self, CodeMapping},
+};
+
+use super::runtimes::{self, Maker};
+
 /// Half of the addresses that a page's number can reach: code may be so far below the first mapping that was seen.
 const BELOW: u64 = 1 << 43;
 /// So much of a map is read at once.
@@ -54,23 +57,14 @@ struct Known {
 /// Less than this much code outside of files is no compiler's: trampolines of libraries are a page or two.
 const LEAST: u64 = 64 << 10;
 
-/// A process with code that is in no file, whoever asks for that.
-#[derive(Debug)]
-struct Maker {
-    pid: u32,
-    /// Its program's file name.
-    program: String,
-    path: PathBuf,
-    has_map: bool,
-}
-
 /// All of them.
 #[derive(Debug, Default)]
 pub struct Jits {
     known: Vec<Known>,
     by_pid: HashMap<u32, u32>,
-    /// The last program of each process is the last one of its id here.
-    makers: Vec<Maker>,
+    /// Processes with code that is in no file, whoever asks for that, and where they write their maps. The last program of each process
+    /// is the last one of its id here.
+    makers: Vec<(Maker, PathBuf)>,
     /// Processes whose program is another one since.
     over: HashSet<u32>,
 }
@@ -94,21 +88,24 @@ impl Jits {
         (start.wrapping_sub(bias) < 2 * BELOW).then_some((number, bias))
     }
 
-    /// A process has so many bytes of code that is in no file.
-    pub fn seen(&mut self, pid: u32, bytes: u64) {
-        if bytes < LEAST || (self.makers.iter().any(|maker| maker.pid == pid) && !self.over.contains(&pid)) {
+    /// A process has these mappings of code: whether it is one that makes code.
+    pub fn seen(&mut self, pid: u32, mappings: &[CodeMapping]) {
+        let is_made = |mapping: &&CodeMapping| mapping.path == Path::new(ANONYMOUS);
+        let made = mappings.iter().filter(is_made).map(|mapping| mapping.end.saturating_sub(mapping.start));
+        let is_known = self.makers.iter().any(|(maker, _)| maker.pid == pid) && !self.over.contains(&pid);
+        if is_known || made.sum::<u64>() < LEAST {
             return;
         }
         self.over.remove(&pid);
         let program = std::fs::read_link(format!("/proc/{pid}/exe")).unwrap_or_default();
         let program = program.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        self.makers.push(Maker { pid, program, path: map_of(pid), has_map: false });
+        let runtime = runtimes::recognise(&program, mappings.iter().map(|mapping| mapping.path.as_path()));
+        self.makers.push((Maker { program, pid, runtime, has_map: false }, map_of(pid)));
     }
 
-    /// The programs that made code and wrote no map of it: file name and process id.
-    pub fn without_map(&self) -> Vec<(String, u32)> {
-        let without = self.makers.iter().filter(|maker| !maker.has_map);
-        without.map(|maker| (maker.program.clone(), maker.pid)).collect()
+    /// The processes that made code.
+    pub fn makers(&self) -> Vec<Maker> {
+        self.makers.iter().map(|(maker, _)| maker.clone()).collect()
     }
 
     /// The one with this number.
@@ -135,8 +132,8 @@ impl Jits {
 
     /// Reads on in all maps; the pages that have been asked for and about which there is something new.
     pub fn read_on(&mut self) -> Vec<PageKey> {
-        for maker in self.makers.iter_mut().filter(|maker| !maker.has_map) {
-            maker.has_map = maker.path.exists();
+        for (maker, path) in self.makers.iter_mut().filter(|(maker, _)| !maker.has_map) {
+            maker.has_map = path.exists();
         }
         let mut pages = Vec::new();
         for (number, known) in (FIRST..).zip(&mut self.known) {
@@ -213,17 +210,25 @@ mod tests {
     #[test]
     fn who_makes_code_and_writes_no_map_is_known() {
         let (mut jits, me) = (Jits::default(), std::process::id());
-        jits.seen(me, 0x2000);
-        assert!(jits.without_map().is_empty(), "some trampolines");
-        jits.seen(me, 1 << 20);
-        jits.seen(me, 2 << 20);
+        let mapped = |bytes: u64| {
+            let text = format!(
+                "1000-2000 r-xp 00000000 08:01 7 /usr/lib/libluajit-5.1.so.2\n100000-{:x} rwxp 00000000 00:00 0\n",
+                0x10_0000 + bytes
+            );
+            process::parse_mappings(text.as_bytes())
+        };
+        jits.seen(me, &mapped(0x2000));
+        assert!(jits.makers().is_empty(), "some trampolines");
+        jits.seen(me, &mapped(1 << 20));
+        jits.seen(me, &mapped(2 << 20));
         jits.read_on();
-        let found = jits.without_map();
-        assert_eq!((found.len(), found[0].1), (1, me), "{found:?}");
-        assert!(found[0].0.starts_with("coz_user"), "{found:?}");
-        jits.makers[0].path = std::env::current_exe().unwrap();
+        let found = jits.makers();
+        assert_eq!((found.len(), found[0].pid, found[0].has_map), (1, me, false), "{found:?}");
+        assert!(found[0].program.starts_with("coz_user"), "{found:?}");
+        assert_eq!(found[0].runtime.map(|runtime| runtime.name), Some("LuaJIT"));
+        jits.makers[0].1 = std::env::current_exe().unwrap();
         jits.read_on();
-        assert!(jits.without_map().is_empty(), "it has one now");
+        assert!(jits.makers()[0].has_map, "it has one now");
     }
 
     #[test]

@@ -26,6 +26,7 @@ pub mod quota;
 mod recorder;
 mod registrar;
 mod rounds;
+mod runtimes;
 mod series;
 mod session;
 mod setup;

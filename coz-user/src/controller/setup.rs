@@ -208,7 +208,8 @@ pub fn prepare(config: &RunConfig, voice: &Voice) -> Result<Ready> {
         cli::Granularity::Line => Granularity::Line,
         cli::Granularity::Function => Granularity::Function,
     };
-    let (mut attribution, resolved) = Attribution::new(scope.clone(), config.debug_dirs.clone(), granularity);
+    let (mut attribution, resolved) =
+        Attribution::new(scope.clone(), config.debug_dirs.clone(), granularity, config.inclusive);
     let mut notices = found.notices();
     let main = found.main(&mut attribution, &mut notices);
     // Checking the programs takes the kernel as long as a large program's points take us.

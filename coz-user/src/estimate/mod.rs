@@ -192,8 +192,7 @@ pub fn estimate(profile: &Profile, settings: &Settings) -> Estimate {
 
 /// The lines with samples, most first, and their shares of all samples of the profiled set.
 fn sampled(profile: &Profile) -> Vec<Sampled> {
-    let attributed: u64 = profile.samples.iter().fold(0, |sum, s| sum.saturating_add(s.count));
-    let all = profile.runtime.as_ref().map_or(0, |runtime| runtime.health.samples).max(attributed);
+    let all = profile.samples_in_all();
     let mut sampled: Vec<Sampled> = profile
         .samples
         .iter()

@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result, bail};
 use aya::maps::{Array, HashMap};
-use coz_common::abi::{LineCount, LineEntry, MAX_ENTRIES, PageKey, PageSlice, PendingKey};
+use coz_common::abi::{LineCount, LineEntry, MAX_ENTRIES, Nest, PageKey, PageSlice, PendingKey};
 
 use super::load::Kernel;
 
@@ -15,12 +15,13 @@ macro_rules! pod {
         unsafe impl aya::Pod for $name {}
     )*};
 }
-pod!(Key(PageKey), Slice(PageSlice), Entry(LineEntry), Address(PendingKey), Count(LineCount));
+pod!(Key(PageKey), Slice(PageSlice), Entry(LineEntry), Address(PendingKey), Count(LineCount), Within(Nest));
 
 /// How much of the table is in use.
 #[derive(Debug, Default)]
 pub struct TableSpace {
     used: u32,
+    nests: u32,
 }
 
 impl Kernel {
@@ -47,6 +48,22 @@ impl Kernel {
             .insert(Key(key), Slice(PageSlice { first: space.used, len }), 0)
             .context("cannot add a page to the line table")?;
         space.used += len;
+        Ok(())
+    }
+
+    /// Adds the lines within others that have come: before the pages that name them.
+    ///
+    /// # Errors
+    /// Where the table is full.
+    pub fn add_nests(&mut self, space: &mut TableSpace, nests: &[Nest]) -> Result<()> {
+        if nests.is_empty() {
+            return Ok(());
+        }
+        let mut map: Array<_, Within> = Array::try_from(self.ebpf.map_mut("NESTS").context("no map NESTS")?)?;
+        for nest in nests {
+            map.set(space.nests, Within(*nest), 0).context("cannot fill the table of lines within others")?;
+            space.nests += 1;
+        }
         Ok(())
     }
 

@@ -15,8 +15,8 @@ use aya::{
 use aya_log::EbpfLogger;
 use coz_common::{
     abi::{
-        Control, CounterSlot, Global, KernelSlot, LineCount, MAX_BOOKS, MAX_COUNTERS, MAX_LINES, MAX_SLOTS,
-        Offsets,
+        Control, CounterSlot, Global, KernelSlot, LineCount, MAX_BOOKS, MAX_COUNTERS, MAX_LINES, MAX_NESTS,
+        MAX_SLOTS, Offsets,
     },
     latency::{LatencyCounts, MAX_LATENCIES},
     point::{Code, Level, MAX_LEVELS, SYSCALL_POINTS},
@@ -242,6 +242,9 @@ pub(super) fn object(loader: Loader, btf: &Btf, pid_max: u32, inclusive: bool, l
         for (map, entries) in FEWER {
             loader.map_max_entries(map, entries);
         }
+    }
+    if inclusive {
+        loader.map_max_entries("NESTS", MAX_NESTS);
     }
     loader
         .override_global("OFFSETS", offsets_bytes(&offsets), true)

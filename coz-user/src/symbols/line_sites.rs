@@ -52,7 +52,8 @@ impl Module {
     /// Searches all units for a line; `file` is the end of a path, in whole components.
     ///
     /// In each function, and in each inlined copy of one, that has code of the line, its first address counts:
-    /// the lowest that is recommended for breakpoints (`is_stmt`), outside of parts that were moved away as cold.
+    /// the lowest that is recommended for breakpoints (`is_stmt`), outside of parts that were moved away as cold. Of a line that has
+    /// no code of its own left, since all that it calls was inlined there, the first address of that counts.
     ///
     /// # Errors
     /// Why there is no debug information.
@@ -62,6 +63,7 @@ impl Module {
         let mut names = Names::new(&dwarf, debug);
         let mut search = LineSearch::default();
         let mut lines = BTreeSet::new();
+        let mut fitting = Vec::new();
         for (number, slot) in debug.index.units.iter().enumerate() {
             if !debug.index.has_code(number) {
                 continue;
@@ -84,6 +86,12 @@ impl Module {
                 .files
                 .extend(seen.iter().filter_map(|(file, _)| files.get(*file as usize)).map(|f| f.to_string()));
             search.sites.extend(self.pick(debug, &dwarf, number, &hits, &files, &mut names, line));
+            fitting.push((number, wanted, files));
+        }
+        if search.sites.is_empty() {
+            for (number, wanted, files) in &fitting {
+                search.sites.extend(self.calls(debug, &dwarf, *number, (wanted, line), files, &mut names));
+            }
         }
         search.sites.sort_by_key(|site| site.address);
         search.sites.dedup_by_key(|site| site.address);
@@ -121,10 +129,7 @@ impl Module {
                 _ => drop(best.insert(owner, (rank, hit, outermost))),
             }
         }
-        let mut name = |frame: Option<u32>| match frame.and_then(|frame| unit.frames.get(frame as usize)) {
-            Some(frame) => names.describe(number, frame.entry).name(),
-            None => String::new(),
-        };
+        let mut name = |frame| name_of(names, number, &unit, frame);
         best.into_iter()
             .map(|(owner, (_, hit, outermost))| LineSite {
                 address: hit.address,
@@ -134,6 +139,52 @@ impl Module {
                 rows: rows.get(&owner).copied().unwrap_or_default(),
             })
             .collect()
+    }
+
+    /// Where what was inlined at a line of a unit begins, in each function, and in each inlined copy of one, that the line is in.
+    fn calls(
+        &self,
+        debug: &Debug,
+        dwarf: &Dwarf<'_>,
+        number: usize,
+        (wanted, line): (&[bool], u32),
+        files: &[Arc<str>],
+        names: &mut Names<'_>,
+    ) -> Vec<LineSite> {
+        let unit = debug.unit(number as u32, dwarf, self.elf());
+        let mut first: BTreeMap<Option<u32>, ((bool, u64), u32, Option<u32>)> = BTreeMap::new();
+        let mut around = Vec::new();
+        let is_wanted = |file: u32| wanted.get(file as usize) == Some(&true);
+        for frame in unit.frames.iter().filter(|frame| frame.call_line == line && is_wanted(frame.call_file))
+        {
+            unit.frames_at(frame.address, &mut around);
+            let owner = (frame.level as usize).checked_sub(1).and_then(|i| around.get(i)).copied();
+            let outermost = around.first().copied();
+            let rank = (is_cold(&unit, outermost, frame.address), frame.address);
+            match first.get(&owner) {
+                Some((known, ..)) if *known <= rank => {}
+                _ => drop(first.insert(owner, (rank, frame.call_file, outermost))),
+            }
+        }
+        let mut name = |frame| name_of(names, number, &unit, frame);
+        first
+            .into_iter()
+            .map(|(owner, ((_, address), file, outermost))| LineSite {
+                address,
+                file: files.get(file as usize).map(ToString::to_string).unwrap_or_default(),
+                function: name(owner),
+                within: if owner == outermost { String::new() } else { name(outermost) },
+                rows: 0,
+            })
+            .collect()
+    }
+}
+
+/// What a frame is called; empty where not known.
+fn name_of(names: &mut Names<'_>, number: usize, unit: &Unit, frame: Option<u32>) -> String {
+    match frame.and_then(|frame| unit.frames.get(frame as usize)) {
+        Some(frame) => names.describe(number, frame.entry).name(),
+        None => String::new(),
     }
 }
 

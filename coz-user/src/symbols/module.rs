@@ -200,17 +200,23 @@ impl Module {
     ///
     /// Each stretch of code belongs to its innermost line in scope: that of the line table, else, going
     /// outwards, that of the first call in scope that was inlined around it, else, in a function declared in
-    /// scope, the one before. Without usable debug information,
-    /// it belongs to its function, whatever the granularity.
+    /// scope, the one before. Where `lines` are nested it belongs to all of these calls in scope besides. Without usable debug
+    /// information, it belongs to its function, whatever the granularity.
     pub fn page(&self, page: u32, granularity: Granularity, lines: &mut Lines) -> Vec<LineEntry> {
         let begin = u64::from(page) * PAGE_SIZE;
         self.paint(begin, begin + PAGE_SIZE, granularity, lines).entries()
     }
 
-    /// The line of a single module-relative address: the same as its page would say.
+    /// The line of a single module-relative address: the same as its page would say. Where `lines` are nested, the innermost.
     pub fn resolve(&self, address: u64, granularity: Granularity, lines: &mut Lines) -> Option<LineId> {
-        let entries = self.paint(address, address.checked_add(1)?, granularity, lines).entries();
-        entries.first().map(|entry| LineId(entry.line)).filter(|line| line.is_some())
+        self.lines_at(address, granularity, lines).first().copied()
+    }
+
+    /// The lines of a single module-relative address, the innermost first; more than one only where `lines` are nested.
+    pub fn lines_at(&self, address: u64, granularity: Granularity, lines: &mut Lines) -> Vec<LineId> {
+        let entries = self.paint(address, address.saturating_add(1), granularity, lines).entries();
+        let number = entries.first().map_or(0, |entry| entry.line);
+        lines.each(number).collect()
     }
 
     /// Whether there is debug information that can be used, in scope or not.

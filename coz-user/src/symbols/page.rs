@@ -29,12 +29,12 @@ impl Painting {
         Self { begin, ids: vec![0; length as usize] }
     }
 
-    /// Gives the bytes from `from` to `to` to a line, except those that have one.
-    fn paint(&mut self, from: u64, to: u64, line: LineId) {
+    /// Gives the bytes from `from` to `to` to a line, or a nest of lines, except those that have one.
+    fn paint(&mut self, from: u64, to: u64, line: u32) {
         let index = |address: u64| (address.saturating_sub(self.begin) as usize).min(self.ids.len());
         let (from, to) = (index(from), index(to));
         if let Some(bytes) = self.ids.get_mut(from..to) {
-            bytes.iter_mut().filter(|id| **id == 0).for_each(|id| *id = line.0);
+            bytes.iter_mut().filter(|id| **id == 0).for_each(|id| *id = line);
         }
     }
 
@@ -69,7 +69,7 @@ pub(crate) fn paint_symbols(
         if scope.function(&name)
             && let Some(line) = lines.function(&name.into())
         {
-            painting.paint(from, to, line);
+            painting.paint(from, to, line.0);
         }
     }
 }
@@ -121,33 +121,35 @@ impl<'a> Attribution<'a> {
         for pair in bounds.windows(2) {
             let [from, to] = *pair else { continue };
             unit.frames_at(from, &mut frames);
-            let line = match self.granularity {
-                Granularity::Line => {
-                    self.line(Code { number: range.unit, unit, address: from }, &frames, lines)
-                }
-                Granularity::Function => {
-                    self.function(Code { number: range.unit, unit, address: from }, &frames, lines)
-                }
+            let at = Code { number: range.unit, unit, address: from };
+            let found = match self.granularity {
+                Granularity::Line => self.lines(at, &frames, lines),
+                Granularity::Function => self.functions(at, &frames, lines),
             };
-            if let Some(line) = line {
-                painting.paint(from, to, line);
+            let number = lines.number(&found);
+            if number != 0 {
+                painting.paint(from, to, number);
             }
         }
     }
 
-    /// The line of an address; see [`super::Module::page`].
-    fn line(&mut self, at: Code<'_>, frames: &[u32], lines: &mut Lines) -> Option<LineId> {
-        let (place, frame) = match self.innermost(at, frames) {
-            Some(found) => found,
-            None => self.line_before(at, frames)?,
+    /// The lines of an address, the innermost first; only that where the table is not nested. See [`super::Module::page`].
+    fn lines(&mut self, at: Code<'_>, frames: &[u32], lines: &mut Lines) -> Vec<LineId> {
+        let count = if lines.are_nested() { usize::MAX } else { 1 };
+        let mut places = self.places(at, frames, count);
+        if places.is_empty() {
+            places.extend(self.line_before(at, frames));
+        }
+        let line = |(place, frame): (Place, Option<u32>)| {
+            lines.place(at.unit.file(place.0)?, place.1, || self.name(at, frame))
         };
-        let path = at.unit.file(place.0)?;
-        lines.place(path, place.1, || self.name(at, frame))
+        places.into_iter().filter_map(line).collect()
     }
 
-    /// The innermost place in scope (number of the file, line), and the frame that it stands in: the line
-    /// table's, else, going outwards, that of an inlined call.
-    fn innermost(&mut self, at: Code<'_>, frames: &[u32]) -> Option<(Place, Option<u32>)> {
+    /// The innermost places in scope (number of the file, line), and the frames that they stand in: the line
+    /// table's, then, going outwards, those of the inlined calls.
+    fn places(&mut self, at: Code<'_>, frames: &[u32], count: usize) -> Vec<(Place, Option<u32>)> {
+        let mut found = Vec::new();
         let row = at.unit.row_at(at.address).map(|row| (row.file, row.line));
         // Each call stands in the function around the inlined one.
         let calls = frames.iter().enumerate().skip(1).rev().map(|(depth, frame)| {
@@ -156,11 +158,11 @@ impl<'a> Attribution<'a> {
         });
         for (depth, place) in std::iter::once((frames.len(), row)).chain(calls) {
             let Some(place) = place.filter(|(_, line)| *line != 0) else { continue };
-            if self.is_in_scope(at, place.0) {
-                return Some((place, depth.checked_sub(1).and_then(|i| frames.get(i)).copied()));
+            if found.len() < count && self.is_in_scope(at, place.0) {
+                found.push((place, depth.checked_sub(1).and_then(|i| frames.get(i)).copied()));
             }
         }
-        None
+        found
     }
 
     /// The last place in scope before an address that has none itself, in a function that is declared in
@@ -182,7 +184,7 @@ impl<'a> Attribution<'a> {
             if before.first() != Some(&function) {
                 break;
             }
-            if let Some(found) = self.innermost(at, &before) {
+            if let Some(found) = self.places(at, &before, 1).pop() {
                 return Some(found);
             }
         }
@@ -195,10 +197,14 @@ impl<'a> Attribution<'a> {
         *self.files.entry((at.number, file)).or_insert_with(|| scope.source(path.as_ref().as_ref()))
     }
 
-    /// The innermost function that is declared in scope, inlined or not. Where nothing says where it is declared (line
-    /// tables only), it is in scope if the source of its own code is.
-    fn function(&mut self, at: Code<'_>, frames: &[u32], lines: &mut Lines) -> Option<LineId> {
+    /// The functions around an address that are declared in scope, inlined or not, the innermost first; only that where the table is
+    /// not nested. Where nothing says where one is declared (line tables only), it is in scope if the source of its own code is.
+    fn functions(&mut self, at: Code<'_>, frames: &[u32], lines: &mut Lines) -> Vec<LineId> {
+        let mut found = Vec::new();
         for (depth, &number) in frames.iter().enumerate().rev() {
+            if !found.is_empty() && !lines.are_nested() {
+                break;
+            }
             let Some(frame) = at.unit.frames.get(number as usize) else { continue };
             let known = self.names.describe(at.number as usize, frame.entry);
             let source = source(at, frames, depth);
@@ -208,21 +214,17 @@ impl<'a> Attribution<'a> {
                 (None, Some(file)) => self.is_in_scope(at, file),
                 (None, None) => !known.symbol.is_empty() && self.scope.function(&known.name()),
             };
-            match &known.file {
-                _ if !inside => {}
-                Some(file) if known.line != 0 => {
-                    return lines.place(file, known.line, || known.name().into());
-                }
-                Some(_) => return lines.function(&known.name().into()),
+            found.extend(match &known.file {
+                _ if !inside => None,
+                Some(file) if known.line != 0 => lines.place(file, known.line, || known.name().into()),
+                Some(_) => lines.function(&known.name().into()),
                 None => {
                     let name = self.told_apart(at, number, &known.name(), source);
-                    if !name.is_empty() {
-                        return lines.function(&name);
-                    }
+                    if name.is_empty() { None } else { lines.function(&name) }
                 }
-            }
+            });
         }
-        None
+        found
     }
 
     /// Whether a function's own code, up to an address, has a source in scope: that of a row without inlined copies, or of a
@@ -314,9 +316,9 @@ mod tests {
     #[test]
     fn a_painting_becomes_sorted_entries_that_cover_it() {
         let mut painting = Painting::new(0x1000, 0x2000);
-        painting.paint(0x1010, 0x1020, LineId(3));
-        painting.paint(0x1018, 0x1030, LineId(4));
-        painting.paint(0x1ff0, 0x9000, LineId(5));
+        painting.paint(0x1010, 0x1020, 3);
+        painting.paint(0x1018, 0x1030, 4);
+        painting.paint(0x1ff0, 0x9000, 5);
         let entry = |start, line| LineEntry { start, line };
         let expected = [entry(0, 0), entry(0x10, 3), entry(0x20, 4), entry(0x30, 0), entry(0xff0, 5)];
         assert_eq!(painting.entries(), expected, "who comes first keeps the byte");

@@ -4,7 +4,7 @@ mod follow;
 
 pub use follow::Follower;
 
-use super::{Experiment, PointDelta, PointKind, Record, Runtime, Samples, Startup, Why};
+use super::{Attribution, Experiment, PointDelta, PointKind, Record, Runtime, Samples, Startup, Why};
 use std::{
     collections::HashMap,
     fmt,
@@ -53,6 +53,19 @@ impl Profile {
         let last =
             self.experiments.last().map_or(0, |r| r.experiment.begin.saturating_add(r.experiment.wall));
         self.runtime.as_ref().map_or(last, |runtime| runtime.time) as f64 / 1e9
+    }
+
+    /// How many samples there are in all: as the run's end says, or at least so many as its lines need.
+    #[must_use]
+    pub fn samples_in_all(&self) -> u64 {
+        let said = self.runtime.as_ref().map_or(0, |runtime| runtime.health.samples);
+        let counts = self.samples.iter().map(|samples| samples.count);
+        let attributed = match self.startup.attribution {
+            Attribution::Innermost => counts.fold(0, u64::saturating_add),
+            // A sample is one of many lines.
+            Attribution::Inclusive => counts.max().unwrap_or(0),
+        };
+        said.max(attributed)
     }
 
     /// Names and kinds of all points, in the order in which they are named.

@@ -39,8 +39,7 @@ pub(super) fn write(f: &mut fmt::Formatter<'_>, report: &Report<'_>) -> fmt::Res
 fn summary(report: &Report<'_>) -> Option<String> {
     let runtime = report.profile.runtime.as_ref()?;
     let health = &runtime.health;
-    let attributed = report.estimate.samples.iter().fold(0_u64, |n, s| n.saturating_add(s.samples.count));
-    let mut parts = vec![plural(health.samples.max(attributed) as usize, "sample")];
+    let mut parts = vec![plural(report.profile.samples_in_all() as usize, "sample")];
     // A single thread owes nobody anything.
     if health.owed_ns > 0 && (health.paid_ns > 0 || health.unpaid_ns > 0) {
         // What was paid says little: most delays are absorbed by waiting.

@@ -189,3 +189,15 @@ fn what_was_counted_before_a_program_had_settled_does_not_count() {
     );
     assert_eq!(profile.experiments[1].experiment.why, Some(super::Why::Unsettled));
 }
+
+#[test]
+fn a_sample_of_several_lines_is_one() {
+    let samples = |count| Samples { count, ..Samples::default() };
+    let mut profile = Profile { samples: vec![samples(60), samples(100)], ..Profile::default() };
+    assert_eq!(profile.samples_in_all(), 160, "each counts for one line");
+    profile.startup.attribution = Attribution::Inclusive;
+    assert_eq!(profile.samples_in_all(), 100, "both lines can be in all of them");
+    profile.runtime =
+        Some(Runtime { health: Health { samples: 130, ..Health::default() }, ..Runtime::default() });
+    assert_eq!(profile.samples_in_all(), 130, "some are of neither");
+}
