@@ -152,7 +152,7 @@ impl Module {
         names: &mut Names<'_>,
     ) -> Vec<LineSite> {
         let unit = debug.unit(number as u32, dwarf, self.elf());
-        let mut first: BTreeMap<Option<u32>, ((bool, u64), u32, Option<u32>)> = BTreeMap::new();
+        let mut first: BTreeMap<Option<u32>, FirstCall> = BTreeMap::new();
         let mut around = Vec::new();
         let is_wanted = |file: u32| wanted.get(file as usize) == Some(&true);
         for frame in unit.frames.iter().filter(|frame| frame.call_line == line && is_wanted(frame.call_file))
@@ -162,14 +162,14 @@ impl Module {
             let outermost = around.first().copied();
             let rank = (is_cold(&unit, outermost, frame.address), frame.address);
             match first.get(&owner) {
-                Some((known, ..)) if *known <= rank => {}
-                _ => drop(first.insert(owner, (rank, frame.call_file, outermost))),
+                Some(known) if known.rank <= rank => {}
+                _ => drop(first.insert(owner, FirstCall { rank, file: frame.call_file, outermost })),
             }
         }
         let mut name = |frame| name_of(names, number, &unit, frame);
         first
             .into_iter()
-            .map(|(owner, ((_, address), file, outermost))| LineSite {
+            .map(|(owner, FirstCall { rank: (_, address), file, outermost })| LineSite {
                 address,
                 file: files.get(file as usize).map(ToString::to_string).unwrap_or_default(),
                 function: name(owner),
@@ -178,6 +178,16 @@ impl Module {
             })
             .collect()
     }
+}
+
+/// The first place in one frame where something was inlined at a line.
+struct FirstCall {
+    /// Whether it is in a cold part, and its address: the least is first.
+    rank: (bool, u64),
+    /// Number of the line's file.
+    file: u32,
+    /// The function that it is all within.
+    outermost: Option<u32>,
 }
 
 /// What a frame is called; empty where not known.
