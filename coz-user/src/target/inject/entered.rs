@@ -139,7 +139,7 @@ impl Entered {
         (same && leave::is_there(&child)).then_some(child)
     }
 
-    /// The same, where it has been given another book since ([`super::rebook`]).
+    /// The same, where it has been given another book since ([`super::rebook()`]).
     #[must_use]
     pub fn with_book(self, book: u32) -> Self {
         Self { book, ..self }
