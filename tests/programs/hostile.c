@@ -81,7 +81,8 @@ static int look_at_mappings(unsigned pass) {
     while (maps && fgets(line, sizeof line, maps)) {
         unsigned long from, to;
         char access[8];
-        if (!strstr(line, "bpf") || sscanf(line, "%lx-%lx %7s", &from, &to, access) != 3) continue;
+        /* The shim's own code and data are in here for this process alone. */
+        if (!strstr(line, "bpf") || strstr(line, "memfd:coz-bpf (") || sscanf(line, "%lx-%lx %7s", &from, &to, access) != 3) continue;
         if (access[1] != 'w' && mprotect((void *)from, to - from, PROT_READ | PROT_WRITE)) {
             say_once("cannot write", to - from);
             continue;
