@@ -23,7 +23,11 @@ use crate::{
 pub fn report(config: &ReportConfig) -> Result<String> {
     let request = ReportOptions {
         file: config.file.clone(),
-        options: view(&config.view, &config.talk, false),
+        // What a run was asked to show it shows again.
+        options: report::Options {
+            min_speedups: config.min_speedups,
+            ..view(&config.view, &config.talk, false)
+        },
         json: config.json,
         coz: config.coz.clone(),
         csv: config.csv.clone(),
@@ -125,7 +129,7 @@ pub fn points(config: &PointsConfig) -> Result<String> {
     let width = entries().map(|entry| entry.spec.len()).max().unwrap_or(0).min(60);
     for entry in entries() {
         // Writing to a String can not fail.
-        let _ = writeln!(out, "{:width$}  {}", entry.spec, entry.about);
+        let _ = writeln!(out, "{}", format!("{:width$}  {}", entry.spec, entry.about).trim_end());
     }
     Ok(out)
 }

@@ -49,7 +49,7 @@ enum Command {
     Kernel(kernel::Options),
     /// Compare lines and inlining with addr2line's and llvm-symbolizer's at random addresses of binaries
     Symbols(symbols::Options),
-    /// Draw the curves of a profile as SVG
+    /// Draw the curves of a profile as SVG, or its page as PNG (needs Chromium)
     Picture(picture::Options),
     /// Make a Debian package, with manual pages and completions; needs cargo-deb
     Deb,

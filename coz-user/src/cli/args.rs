@@ -193,6 +193,9 @@ pub(super) struct MeasureArgs {
     pub live: Option<Option<u16>>,
     #[command(flatten)]
     pub view: ViewArgs,
+    /// Count experiments with so many visits of a point; with fewer they get longer
+    #[arg(long, value_name = "N", default_value_t = 5, help_heading = "Experiments")]
+    pub min_visits: u64,
 
     /// Stop experimenting after so many seconds; the program runs on, undelayed (attach: the end of the profile)
     #[arg(short, long, value_name = "SECS", value_parser = parse_seconds, help_heading = "Experiments")]
@@ -254,12 +257,9 @@ pub(super) struct ViewArgs {
     /// Order of the lines
     #[arg(long, value_enum, value_name = "BY", default_value_t, help_heading = "Report")]
     pub sort: Sort,
-    /// Show only what rests on so many visits; experiments with fewer get longer
-    #[arg(long, value_name = "N", default_value_t = 5, help_heading = "Report")]
-    pub min_visits: u64,
-    /// Show only lines that were tried with so many different speedups
-    #[arg(long, value_name = "N", default_value_t = 5, help_heading = "Report")]
-    pub min_speedups: usize,
+    /// Show only lines that were tried with so many different speedups (default: 5; `report`: as for the run)
+    #[arg(long, value_name = "N", help_heading = "Report")]
+    pub min_speedups: Option<usize>,
     /// Show what these two hide
     #[arg(long, help_heading = "Report")]
     pub all: bool,

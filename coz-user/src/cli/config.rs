@@ -154,6 +154,8 @@ pub struct ReportConfig {
     pub html: Option<PathBuf>,
     /// How the text looks.
     pub view: View,
+    /// Hide lines with fewer different speedups; `None`: as the run did.
+    pub min_speedups: Option<u32>,
     /// How much is said.
     pub talk: Talk,
 }

@@ -35,6 +35,7 @@ pub(super) fn command(cli: Cli) -> Result<Command, Exit> {
             folded: args.folded,
             folded_by: args.folded_by,
             view: view(&args.view),
+            min_speedups: args.view.min_speedups.and_then(|n| u32::try_from(n).ok()),
             talk,
         }),
         CommandArgs::View(args) => {
@@ -157,7 +158,7 @@ fn profile(subject: Subject, m: MeasureArgs, overhead: Option<f64>, talk: Talk) 
         scope_source: m.scope_source,
         scope_binary: m.scope_binary,
         debug_dirs: m.debug_dirs,
-        view: View { all: m.view.all || chosen, ..view(&m.view) },
+        view: View { all: m.view.all || chosen, min_visits: m.min_visits, ..view(&m.view) },
         talk,
     })
 }
@@ -191,12 +192,15 @@ fn talk(args: &TalkArgs) -> Talk {
     Talk { quiet: args.quiet, verbose: args.verbose, color: args.color }
 }
 
+/// Visits of an experiment, and speedups of a line, unless said otherwise.
+const LEAST: u64 = 5;
+
 fn view(args: &ViewArgs) -> View {
     View {
         top: args.top,
         sort: args.sort,
-        min_visits: args.min_visits,
-        min_speedups: args.min_speedups,
+        min_visits: LEAST,
+        min_speedups: args.min_speedups.unwrap_or(LEAST as usize),
         all: args.all,
     }
 }

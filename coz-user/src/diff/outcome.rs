@@ -97,6 +97,56 @@ impl Outcome {
         };
         format!("{}: {is}", numbers.join(", "))
     }
+
+    /// What follows for whoever made the change, in a sentence: whether it paid, and what to look at next. `one`: what takes the time,
+    /// `a visit` for instance.
+    #[must_use]
+    pub fn conclusion(self, one: &str, realised: Option<&Estimated>) -> Option<String> {
+        let realised = realised?;
+        let (low, high) = realised.low.zip(realised.high)?;
+        let whole = |share: f64| (100.0 * share).abs().clamp(0.0, 999.0).round() as i64;
+        let least = |near: f64| match whole(near) {
+            0 => String::new(),
+            least => format!(", {least} % at least"),
+        };
+        let came = if low > 0.0 {
+            format!("The change paid: {one} takes {} % less time{}", whole(realised.value), least(low))
+        } else if high < 0.0 {
+            format!("It became slower: {one} takes {} % more time{}", whole(realised.value), least(high))
+        } else if low.abs().max(high.abs()) < NEAR {
+            format!("It did not pay: {one} takes as long as before")
+        } else {
+            return Some(format!(
+                "Whether the change paid is not known: {one} may take {} % less time or {} % more. Profile longer, before and after.",
+                whole(high),
+                whole(low)
+            ));
+        };
+        let is_gain = low > 0.0;
+        let next = match self {
+            Self::AsPredicted if is_gain => {
+                ", as much as was to be expected. What to do next is in the profile after."
+            }
+            Self::AsPredicted => ", as was to be expected.",
+            Self::MoreThanPredicted => {
+                ", which is better than was to be expected: something else got faster with it (less waiting, less memory), or the \
+                 machine did. Profile both once more, in turn, to be sure."
+            }
+            Self::LessThanPredicted => {
+                ", which is worse than was to be expected: something else takes longer now. Look for lines below whose time \
+                 became more, and for new ones."
+            }
+            Self::NotPredicted => {
+                ". What changed had not been tried before, so no prediction is put to the test."
+            }
+            Self::Unexplained => {
+                ", and no profiled line tells why: was it the same work, on a machine as quiet as before?"
+            }
+            Self::Unsure => ". How near that is to what was to be expected is not known.",
+            Self::Unchanged | Self::NoData => ".",
+        };
+        Some(came + next)
+    }
 }
 
 /// `+12 % (±2)`; no sign for zero.
@@ -140,6 +190,29 @@ mod tests {
             Outcome::NotPredicted,
             "half a prediction is none"
         );
+    }
+
+    #[test]
+    fn what_follows_is_said_in_words() {
+        let says = |outcome: Outcome, value: f64, half: f64| {
+            outcome.conclusion("a visit", of(value, half).as_ref()).expect("there is an interval")
+        };
+        let paid = says(Outcome::AsPredicted, 0.55, 0.05);
+        assert!(
+            paid.starts_with("The change paid: a visit takes 55 % less time, 50 % at least, as much as"),
+            "{paid}"
+        );
+        let worse = says(Outcome::LessThanPredicted, -0.2, 0.05);
+        assert!(
+            worse
+                .starts_with("It became slower: a visit takes 20 % more time, 15 % at least, which is worse"),
+            "{worse}"
+        );
+        let open = says(Outcome::Unsure, 0.02, 0.13);
+        assert!(open.contains("may take 15 % less time or 11 % more"), "{open}");
+        assert_eq!(says(Outcome::Unchanged, 0.0, 0.01), "It did not pay: a visit takes as long as before.");
+        let none = Estimated { value: 0.3, low: None, high: None };
+        assert_eq!(Outcome::Unsure.conclusion("a run", Some(&none)), None);
     }
 
     #[test]

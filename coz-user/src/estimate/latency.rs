@@ -23,6 +23,8 @@ pub struct LatencyFacts {
     pub quantiles_ns: [Option<f64>; 2],
     /// Share of the ends whose begin was seen in the same thread.
     pub measured: f64,
+    /// Share of what was measured that took no longer than what it costs to look at it, which is taken off: the rest is nothing.
+    pub too_short: f64,
     /// Where it does not hold: more begin than end. Then there is no mean to tell of, for it grows as long as the run goes on.
     pub growing: Option<Growing>,
 }
@@ -31,7 +33,13 @@ impl LatencyFacts {
     /// Whether the single intervals are known.
     #[must_use]
     pub fn is_measured(&self) -> bool {
-        self.measured >= crate::experiment::latency::MOSTLY
+        self.measured >= crate::experiment::latency::MOSTLY && !self.is_too_short()
+    }
+
+    /// Whether it takes hardly longer than the probes that time it, so that what they show is mostly their own.
+    #[must_use]
+    pub fn is_too_short(&self) -> bool {
+        self.too_short > TOO_SHORT
     }
 
     /// The mean by Little's law, where there is a steady state for it to hold in: not where more begin than end even without any
@@ -51,6 +59,8 @@ pub struct Growing {
     pub only_delayed: bool,
 }
 
+/// From this share of nothing on, what is left says nothing of the rest.
+const TOO_SHORT: f64 = 0.05;
 /// From this share of the arrivals on, their surplus matters,
 const SURPLUS: f64 = 0.05;
 /// or from this share of what is under way on: what never ends piles up there, however little it is of all that arrives.
@@ -109,9 +119,12 @@ fn of_point(profile: &Profile, name: String) -> LatencyFacts {
         let is_real = sum.experiments >= MIN_EXPERIMENTS && matters && surplus > chance;
         is_real.then(|| Growing { share: surplus / sum.arrivals, only_delayed })
     };
+    let all: u64 = counted.iter().map(|(_, n)| n).sum();
+    let nothing: u64 = counted.iter().filter(|(bucket, _)| *bucket == 0).map(|(_, n)| n).sum();
     LatencyFacts {
         rate,
         in_system,
+        too_short: nothing as f64 / all.max(1) as f64,
         little_ns: in_system.filter(|_| rate > 0.0).map(|level| level / rate * 1e9),
         mean_ns: (sum.measured > 0.0).then(|| sum.measured_ns / sum.measured),
         quantiles_ns: QUANTILES.map(|q| quantile(&counted, q)),
@@ -202,6 +215,13 @@ mod tests {
         assert!((facts.rate - 500.0).abs() < 1e-9 && facts.in_system == Some(2.0));
         assert!((facts.little_ns.unwrap() - 4e6).abs() < 1.0 && facts.mean_ns == Some(4e6));
         assert!((facts.measured - 1.0).abs() < 1e-9 && facts.growing.is_none());
+    }
+
+    #[test]
+    fn what_takes_no_longer_than_a_look_at_it_is_not_known() {
+        let short = |n| LatencyPoint { histogram: vec![(0, 47), (300, 3)], ..steady(n) };
+        let facts = &facts(&profile(|n| (0.0, short(n))))[0];
+        assert!((facts.too_short - 0.94).abs() < 1e-9 && facts.is_too_short() && !facts.is_measured());
     }
 
     #[test]

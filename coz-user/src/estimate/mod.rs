@@ -40,7 +40,7 @@ pub mod student;
 pub mod unpaid;
 pub mod verdict;
 
-use crate::experiment::record::{PointKind, Profile, Samples, Why};
+use crate::experiment::record::{PointDelta, PointKind, Profile, Samples, Why};
 pub use line::{Dot, Estimated, Hidden, Level, Line};
 use noise::Noise;
 use rand::SeedableRng as _;
@@ -125,7 +125,10 @@ pub fn estimate(profile: &Profile, settings: &Settings) -> Estimate {
         .runtime
         .as_ref()
         .map_or((0, 0), |runtime| (runtime.health.undelayed_ns, runtime.health.undelayed_samples));
-    let all = series::all(profile);
+    let latencies = latency::facts(profile);
+    let is_unknown = |point: &str| latencies.iter().any(|facts| facts.name == point && facts.is_too_short());
+    let mut all = series::all(profile);
+    all.retain(|series| !is_unknown(&series.point));
     let begun: Vec<_> = all
         .iter()
         .map(|series| {
@@ -134,6 +137,10 @@ pub fn estimate(profile: &Profile, settings: &Settings) -> Estimate {
                 weight: weight as f64,
                 time: time as f64,
                 samples_of_all,
+                crowded_visits: match series.kind {
+                    PointKind::Throughput => crowded_visits(profile, &series.point),
+                    PointKind::Latency => 0.0,
+                },
             });
             line::begin(series, run, settings)
         })
@@ -178,7 +185,6 @@ pub fn estimate(profile: &Profile, settings: &Settings) -> Estimate {
         .collect();
     verdict::decide(&mut lines);
     rank::sort(&mut lines, settings.sort);
-    let latencies = latency::facts(profile);
     let points = series::totals(profile);
     let mut estimate = Estimate { points, latencies, lines, samples, ..Estimate::default() };
     for recorded in &profile.experiments {
@@ -188,6 +194,21 @@ pub fn estimate(profile: &Profile, settings: &Settings) -> Estimate {
         }
     }
     estimate
+}
+
+/// From this share of its runnable time that a program waited for CPUs on, who of its threads gets one moves shares of samples.
+const CROWDED: f64 = 0.05;
+
+/// Visits of a throughput point in undelayed time, if the program was crowded: those of the whole run, less those in experiments with
+/// delays. 0 where it was not, or where the profile does not tell.
+fn crowded_visits(profile: &Profile, point: &str) -> f64 {
+    let Some(health) = profile.runtime.as_ref().map(|runtime| &runtime.health) else { return 0.0 };
+    let of_run = health.points.iter().filter(|of_run| of_run.name == point).map(|of_run| of_run.visits);
+    let all: u64 = of_run.sum();
+    let delayed = profile.experiments.iter().filter(|recorded| recorded.experiment.permille() > 0);
+    let counted = delayed.flat_map(|recorded| &recorded.points).filter(|delta| delta.name() == point);
+    let known: u64 = counted.map(PointDelta::visits).sum();
+    if health.runqueue_share > CROWDED { all.saturating_sub(known) as f64 } else { 0.0 }
 }
 
 /// The lines with samples, most first, and their shares of all samples of the profiled set.

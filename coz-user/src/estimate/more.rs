@@ -11,6 +11,8 @@ use std::collections::BTreeSet;
 
 /// An interval must be this much narrower than the distance to what it is to exclude.
 const MARGIN: f64 = 0.8;
+/// What is short of an answer by less gets it by chance, or not: so much longer makes a difference, as a part of what there is.
+const LEAST: f64 = 0.25;
 /// Nobody waits longer for a line, seconds.
 const LONGEST: f64 = 6.0 * 3600.0;
 
@@ -31,7 +33,7 @@ pub fn more(line: &Line, seconds: f64, experiments: usize) -> Option<More> {
         return None;
     }
     let factor = few(line).into_iter().chain(wide(line)).reduce(f64::max)?;
-    let seconds = seconds * (factor - 1.0).max(0.05);
+    let seconds = seconds * (factor - 1.0).max(LEAST);
     let alone = seconds * line.experiments as f64 / experiments.max(line.experiments) as f64;
     (seconds <= LONGEST).then_some(More { seconds, alone })
 }
@@ -46,7 +48,8 @@ fn few(line: &Line) -> Option<f64> {
 /// How many times as many experiments until the slope's interval leaves out zero, or lies near it.
 fn wide(line: &Line) -> Option<f64> {
     let slope = line.slope?;
-    let half = (slope.high? - slope.low?) / 2.0;
+    // Where an end is bounded by what can be, the other one tells how wide it is.
+    let half = (slope.high? - slope.value).max(slope.value - slope.low?);
     let size = slope.value.abs();
     let is_gain = slope.value >= WORTH || slope.value <= -FLAT;
     let wanted = [is_gain.then_some(size * MARGIN), (size < FLAT).then_some((FLAT - size) * MARGIN)];
@@ -99,6 +102,9 @@ mod tests {
         assert_eq!(more(&Line { verdict: Verdict::Optimize, ..undecided(0.1, 0.01) }, 30.0, 9), None);
         assert_eq!(more(&undecided(0.0499, 0.5), 30.0, 9).map(|m| m.seconds > 600.0), Some(true));
         assert_eq!(more(&undecided(-0.04999, 0.5), 1000.0, 9), None, "not in sight");
+        let bounded = Estimated { value: 0.9, low: Some(-0.46), high: Some(1.0) };
+        let wild = more(&Line { slope: Some(bounded), ..undecided(0.9, 1.0) }, 15.0, 10).unwrap();
+        assert!(wild.seconds > 30.0, "an interval from -46 to 90 % is not half as wide for its upper end: {wild:?}");
         assert_eq!(more(&Line { experiments: 5, ..Line::default() }, 30.0, 9), None);
     }
 

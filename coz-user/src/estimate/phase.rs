@@ -15,7 +15,8 @@
 //! **Only where there are phases.** A factor that is not clearly different from 1 is taken for 1, and doses are
 //! not used unless the line's share of the time differs between its own baselines: chance must not bend a curve.
 //! Nor is it a phase of the line where the whole program runs more or less, because other programs take its CPUs or
-//! it has no work: the line's share of the program's samples must differ too.
+//! it has no work: the line's share of the program's samples must differ too. And where threads waited for CPUs, some get more of
+//! them than others while they are scarce, so that this share moves by itself: then what the line takes of a visit must differ as well.
 
 use super::series::Trial;
 use crate::experiment::record::PointKind;
@@ -45,6 +46,8 @@ pub struct Run {
     pub time: f64,
     /// Samples of all threads in it; 0: not known.
     pub samples_of_all: u64,
+    /// Visits of the point in it, if threads waited for CPUs to a degree that matters; else 0, or not known.
+    pub crowded_visits: f64,
 }
 
 /// How measured effects become those on the whole run.
@@ -87,7 +90,9 @@ pub fn correction(trials: &[Trial], keep: &[bool], run: Option<Run>, kind: Point
     let deviation = error_of_ratio(&baselines, |t| t.exposure);
     let by_chance = 1.0 / samples as f64;
     let uneven = (deviation.powi(2) - by_chance).max(0.0) * n > UNEVEN * UNEVEN;
-    let clear = differs(ratio, deviation) && share_differs(&baselines, weight, run);
+    let clear = differs(ratio, deviation)
+        && share_differs(&baselines, weight, run)
+        && visits_differ(&baselines, weight, run);
     if !clear && !uneven {
         return Correction::NONE;
     }
@@ -114,6 +119,17 @@ fn share_differs(baselines: &[&Trial], weight: f64, run: Run) -> bool {
     }
     let error = error_of_ratio(baselines, |t| t.samples.1 as f64);
     differs(run.weight / run.samples_of_all as f64 / (weight / all), error)
+}
+
+/// Whether the line's CPU time for a visit differs between its baselines, which sum up to this weight, and the whole run, where that
+/// is asked.
+fn visits_differ(baselines: &[&Trial], weight: f64, run: Run) -> bool {
+    let visits: f64 = baselines.iter().map(|t| t.visits).sum();
+    if visits <= 0.0 || run.crowded_visits <= 0.0 {
+        return true;
+    }
+    let error = error_of_ratio(baselines, |t| t.visits);
+    differs(run.weight / run.crowded_visits / (weight / visits), error)
 }
 
 /// Standard error of the ratio of the line's CPU time to what `of` says, each summed over at least two baselines, as a share of the
@@ -149,22 +165,24 @@ mod tests {
 
     #[test]
     fn a_line_that_is_hot_in_the_first_half_counts_half() {
-        let found =
-            found(&[0.41, 0.39, 0.4, 0.4], Some(Run { weight: 20e9, time: 100e9, samples_of_all: 0 }));
+        let found = found(
+            &[0.41, 0.39, 0.4, 0.4],
+            Some(Run { weight: 20e9, time: 100e9, samples_of_all: 0, crowded_visits: 0.0 }),
+        );
         assert!((found.factor - 0.5).abs() < 1e-9 && !found.capped, "{found:?}");
         assert!((found.dose.unwrap() - 0.2).abs() < 1e-9);
     }
 
     #[test]
     fn a_line_that_runs_throughout_is_left_alone() {
-        let run = Some(Run { weight: 39e9, time: 100e9, samples_of_all: 0 });
+        let run = Some(Run { weight: 39e9, time: 100e9, samples_of_all: 0, crowded_visits: 0.0 });
         assert_eq!(found(&[0.43, 0.37, 0.42, 0.38], run), Correction::NONE);
     }
 
     #[test]
     fn a_program_that_runs_less_than_it_did_in_the_baselines_has_no_phase() {
         // 90 samples a second in the baselines, 40 % of the time in the line.
-        let crowded = Run { weight: 20e9, time: 100e9, samples_of_all: 4_500 };
+        let crowded = Run { weight: 20e9, time: 100e9, samples_of_all: 4_500, crowded_visits: 0.0 };
         assert_eq!(
             found(&[0.41, 0.39, 0.4, 0.4], Some(crowded)),
             Correction::NONE,
@@ -175,29 +193,55 @@ mod tests {
     }
 
     #[test]
+    fn where_cpus_are_scarce_a_line_that_takes_as_much_of_each_visit_has_no_phase() {
+        let trial = |d: f64| Trial {
+            exposure: 1e9,
+            weight: d * 1e9,
+            visits: 100.0,
+            samples: (30, 90),
+            ..Trial::default()
+        };
+        let trials = [0.41, 0.39, 0.4, 0.4].map(trial);
+        let found = |run| correction(&trials, &[true; 4], Some(run), PointKind::Throughput);
+        // 4 ms a visit in the baselines; others take the CPUs of the program, and more of them from its other threads.
+        let crowded = Run { weight: 20e9, time: 100e9, samples_of_all: 9_000, crowded_visits: 5_000.0 };
+        assert_eq!(found(crowded), Correction::NONE, "4 ms in the whole run as well");
+        assert_eq!(
+            found(Run { crowded_visits: 10_000.0, ..crowded }).factor,
+            0.5,
+            "2 ms: half of the visits run it"
+        );
+        assert_eq!(found(Run { crowded_visits: 0.0, ..crowded }).factor, 0.5, "not asked");
+    }
+
+    #[test]
     fn a_tenth_is_no_phase_however_sure() {
-        let run = Some(Run { weight: 36e9, time: 100e9, samples_of_all: 0 });
+        let run = Some(Run { weight: 36e9, time: 100e9, samples_of_all: 0, crowded_visits: 0.0 });
         assert_eq!(found(&[0.4; 40], run), Correction::NONE);
     }
 
     #[test]
     fn baselines_in_both_phases_call_for_doses_and_have_no_factor() {
         let both = [0.8, 0.8, 0.0, 0.8, 0.0, 0.0, 0.0, 0.8];
-        let found = found(&both, Some(Run { weight: 42e9, time: 100e9, samples_of_all: 0 }));
+        let found =
+            found(&both, Some(Run { weight: 42e9, time: 100e9, samples_of_all: 0, crowded_visits: 0.0 }));
         assert_eq!((found.factor, found.multiply), (1.0, 1.0));
         assert!((found.dose.unwrap() - 0.42).abs() < 1e-9, "{found:?}");
     }
 
     #[test]
     fn too_few_data_correct_nothing() {
-        let run = Some(Run { weight: 10e9, time: 100e9, samples_of_all: 0 });
+        let run = Some(Run { weight: 10e9, time: 100e9, samples_of_all: 0, crowded_visits: 0.0 });
         assert_eq!(found(&[0.4, 0.4], run), Correction::NONE);
         assert_eq!(found(&[0.4; 9], None), Correction::NONE);
     }
 
     #[test]
     fn an_absurd_factor_is_capped() {
-        let found = found(&[0.011, 0.009, 0.01], Some(Run { weight: 99e9, time: 100e9, samples_of_all: 0 }));
+        let found = found(
+            &[0.011, 0.009, 0.01],
+            Some(Run { weight: 99e9, time: 100e9, samples_of_all: 0, crowded_visits: 0.0 }),
+        );
         assert!(found.capped && found.factor == SANE.1, "{found:?}");
     }
 }

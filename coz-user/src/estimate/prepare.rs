@@ -93,7 +93,7 @@ mod tests {
             }
         };
         let raw: Vec<Trial> = (0..40).map(trial).collect();
-        let run = phase::Run { weight: 10e9, time: 20e9, samples_of_all: 0 };
+        let run = phase::Run { weight: 10e9, time: 20e9, samples_of_all: 0, crowded_visits: 0.0 };
         let prepared = prepare(&raw, &Basis::straight(), PointKind::Throughput, Some(run)).unwrap();
         for (i, trial) in prepared.trials.iter().enumerate().filter(|(_, t)| !t.is_baseline()) {
             assert_eq!(prepared.keep[i], i < 20, "an experiment without the line says nothing");

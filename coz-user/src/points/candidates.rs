@@ -1,6 +1,7 @@
 //! What can serve as a progress point in a program: its functions in scope.
 
 use crate::symbols::{Declaration, Function, Module, demangle, shares, split_clone};
+use std::collections::HashSet;
 
 /// A function that can be a progress point.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,8 +26,9 @@ pub fn candidates(module: &Module, filter: &str) -> Vec<Candidate> {
     let filter = filter.to_lowercase();
     let fits = |text: &str| filter.is_empty() || text.to_lowercase().contains(&filter);
     let mut functions: Vec<&Function> = module.symbols().functions().iter().collect();
-    functions.retain(|f| !f.indirect && split_clone(&f.symbol).1.is_empty());
+    functions.retain(|f| !f.indirect && stands_for_function(&f.symbol));
     functions.dedup_by_key(|f| f.address);
+    without_copies(&mut functions);
     // Readable names of those that fit by them; of the others, if their source may.
     let named = shares(&functions, |share| {
         let name = |f: &&Function| Some(demangle(&f.symbol)).filter(|name| fits(name) || fits(&spec(name)));
@@ -57,6 +59,23 @@ pub fn candidates(module: &Module, filter: &str) -> Vec<Candidate> {
         .collect();
     found.sort_by(|a, b| (&a.name, a.address).cmp(&(&b.name, b.address)));
     found
+}
+
+/// Whether a point that is called as this symbol without its suffix counts all calls: not where it is hardly run code that was
+/// moved away, or the rest of what was inlined.
+fn stands_for_function(symbol: &str) -> bool {
+    !split_clone(symbol).1.split('.').any(|part| matches!(part, "cold" | "part"))
+}
+
+/// Of a function and the copies that compilers make of it (`.isra.0`, `.constprop.1`, `.lto_priv.0`), all of one name, leaves one.
+fn without_copies(functions: &mut Vec<&Function>) {
+    let is_copy = |f: &Function| !split_clone(&f.symbol).1.is_empty();
+    if !functions.iter().any(|f| is_copy(f)) {
+        return;
+    }
+    let mut seen: HashSet<&str> =
+        functions.iter().filter(|f| !is_copy(f)).map(|f| f.symbol.as_str()).collect();
+    functions.retain(|f| !is_copy(f) || seen.insert(split_clone(&f.symbol).0));
 }
 
 /// Units of which one is within another are rare, and never many.
@@ -96,6 +115,32 @@ pub(super) fn spec(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_function_of_which_only_a_copy_is_left_is_listed_once() {
+        let function = |symbol: &str| Function {
+            symbol: symbol.into(),
+            address: 0,
+            size: 1,
+            indirect: false,
+            global: true,
+            nameless: false,
+        };
+        let all = [
+            "split.isra.0",
+            "split.isra.0.cold",
+            "hash",
+            "hash.constprop.0",
+            "f.lto_priv.0",
+            "f.lto_priv.1",
+            "g.part.0",
+        ]
+        .map(function);
+        let mut left: Vec<&Function> = all.iter().filter(|f| stands_for_function(&f.symbol)).collect();
+        without_copies(&mut left);
+        let left: Vec<&str> = left.iter().map(|f| f.symbol.as_str()).collect();
+        assert_eq!(left, ["split.isra.0", "hash", "f.lto_priv.0"]);
+    }
 
     #[test]
     fn specs_are_quoted_where_they_must_be() {

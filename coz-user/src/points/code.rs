@@ -72,6 +72,27 @@ impl Body<'_> {
         Boundary::Unknown
     }
 
+    /// The first instruction behind the one at `address` that is not `unfit`, where each pass of the one is a pass of the other:
+    /// straight on, and no jump within the body leads in between.
+    pub(crate) fn behind(&self, address: u64, unfit: impl Fn(&[u8]) -> bool) -> Option<u64> {
+        let code: Vec<Instruction> = self.instructions().collect();
+        let first = code.iter().position(|i| i.ip() == address)?;
+        let is_target = |to: u64| code.iter().any(|i| i.near_branch_target() == to);
+        let is_computed = code.iter().any(|i| i.flow_control() == FlowControl::IndirectBranch);
+        for pair in code[first..].windows(2) {
+            let (this, next) = (&pair[0], &pair[1]);
+            let is_passed = this.flow_control() == FlowControl::Next && !this.is_invalid();
+            if is_computed || !is_passed || next.is_invalid() || is_target(next.ip()) {
+                return None;
+            }
+            let bytes = self.bytes.get((next.ip() - self.address) as usize..)?;
+            if !unfit(bytes) {
+                return Some(next.ip());
+            }
+        }
+        None
+    }
+
     /// Whether what stands first is an instruction at all.
     pub(crate) fn is_code(&self) -> bool {
         self.instructions().next().is_some_and(|first| !first.is_invalid())
@@ -163,6 +184,28 @@ mod tests {
         assert_eq!(code.boundary(99), Boundary::Unknown);
         assert_eq!(body(&[0x06]).boundary(0), Boundary::Unknown, "no instruction in 64-bit mode");
         assert!(code.is_code() && !body(&[0x06]).is_code());
+    }
+
+    #[test]
+    fn behind_an_instruction_is_the_next_one_that_is_passed_as_often() {
+        let is_atomic = |code: &[u8]| code.first() == Some(&0xF0);
+        // lock incl (%rdi); ret
+        let counts = [0xF0, 0xFF, 0x07, 0xC3];
+        assert_eq!(body(&counts).behind(0x1000, is_atomic), Some(0x1003));
+        // lock incl (%rdi); lock incl (%rsi); nop
+        let twice = [0xF0, 0xFF, 0x07, 0xF0, 0xFF, 0x06, 0x90];
+        assert_eq!(body(&twice).behind(0x1000, is_atomic), Some(0x1006));
+        // lock incl (%rdi); dec %eax; jne back to dec: passed more often than the first.
+        let spins = [0xF0, 0xFF, 0x07, 0xFF, 0xC8, 0x75, 0xFC, 0xC3];
+        assert_eq!(body(&spins).behind(0x1000, is_atomic), None);
+        // lock incl (%rdi); jmp *%rax: anywhere.
+        assert_eq!(body(&[0xF0, 0xFF, 0x07, 0x90, 0xFF, 0xE0]).behind(0x1000, is_atomic), None);
+        assert_eq!(
+            body(&[0xC3, 0x90]).behind(0x1000, is_atomic),
+            None,
+            "what returns is passed, what follows is not"
+        );
+        assert_eq!(body(&[0xF0, 0xFF, 0x07]).behind(0x1000, is_atomic), None, "nothing behind it");
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! What `coz-bpf points` shows: functions, lines, declared probes and points of coz.h.
 
-use super::candidates::candidates;
+use super::candidates::{Candidate, candidates};
 use super::usdt::{self, Usdt};
 use crate::symbols::Module;
 use object::{Object as _, ObjectSection as _};
@@ -37,8 +37,7 @@ impl Listing {
     #[must_use]
     pub fn of(module: &Module, filter: &str) -> Self {
         let functions = candidates(module, filter).into_iter();
-        let functions =
-            functions.map(|c| Entry { spec: c.spec, about: c.location.unwrap_or_default() }).collect();
+        let functions = functions.map(|c| Entry { about: about(&c), spec: c.spec }).collect();
         let coz_h = filter.is_empty() && mentions(module, COZ_H);
         Self { functions, lines: lines(module, filter), probes: probes(usdt::probes(module), filter), coz_h }
     }
@@ -48,6 +47,13 @@ impl Listing {
     pub fn is_empty(&self) -> bool {
         self.functions.is_empty() && self.lines.is_empty() && self.probes.is_empty() && !self.coz_h
     }
+}
+
+/// Where it is declared; of a function without a name its length, for nothing else tells it from others.
+fn about(candidate: &Candidate) -> String {
+    let nameless = candidate.symbol.starts_with("sub_") && candidate.size > 0;
+    let length = || nameless.then(|| format!("{} bytes of code", candidate.size));
+    candidate.location.clone().or_else(length).unwrap_or_default()
 }
 
 fn lines(module: &Module, filter: &str) -> Vec<Entry> {

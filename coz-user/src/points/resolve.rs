@@ -141,18 +141,25 @@ pub(crate) fn site(module: &Module, found: Found) -> Result<Site> {
     else {
         bail!("'{}' in {} is not code: no probe can stand there", found.what, module.path().display());
     };
-    if unfit_for_probe(module.elf().code(found.address)) {
-        bail!(
-            "'{}' in {} begins with an instruction that the kernel can not put a probe on (an atomic one, most likely): \
-             name the function that calls it, or a place some bytes further (SYMBOL+OFFSET)",
-            found.what,
-            module.path().display()
-        );
-    }
+    let (address, file_offset) = if unfit_for_probe(module.elf().code(found.address)) {
+        let behind = behind_unfit(module, found.address);
+        let place = behind.and_then(|address| Some((address, module.elf().file_offset(address)?)));
+        let Some(place) = place else {
+            bail!(
+                "'{}' in {} begins with an instruction that the kernel can not put a probe on (an atomic one, most likely), \
+                 and what stands behind it is reached in other ways too: name the function that calls it, or a line",
+                found.what,
+                module.path().display()
+            );
+        };
+        place
+    } else {
+        (found.address, file_offset)
+    };
     Ok(Site {
         path: module.path().to_owned(),
         file_offset,
-        address: found.address,
+        address,
         what: found.what,
         at_return: false,
         semaphore: None,
@@ -179,6 +186,12 @@ fn unfit_for_probe(code: &[u8]) -> bool {
     code.iter()
         .take_while(|byte| REFUSED.contains(byte) || OTHER_PREFIXES.contains(byte))
         .any(|byte| REFUSED.contains(byte))
+}
+
+/// The first place behind these instructions that can hold a probe and is passed as often as they are.
+fn behind_unfit(module: &Module, address: u64) -> Option<u64> {
+    let function = module.symbols().containing(address)?;
+    by_symbol::body(module, function).behind(address, unfit_for_probe)
 }
 
 /// What is said of a point with several places.

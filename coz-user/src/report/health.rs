@@ -3,6 +3,7 @@
 mod settled;
 mod words;
 
+use super::why_empty;
 use crate::{
     estimate::Estimate,
     experiment::record::{Granularity, Health, Profile, Runtime},
@@ -53,6 +54,22 @@ pub enum Warning {
 }
 
 impl Warning {
+    /// Whether it is about what lines do to progress points, and about nothing else.
+    fn is_of_effects(&self) -> bool {
+        matches!(
+            self,
+            Self::SignalsFailed(_)
+                | Self::Unpaid(_)
+                | Self::UnpaidThreads(..)
+                | Self::Runqueue(_)
+                | Self::Spinning(_)
+                | Self::Outliers(_)
+                | Self::Unsettled(..)
+                | Self::PhaseCapped(_)
+                | Self::ThinLines(_)
+        )
+    }
+
     /// Whether it makes the whole run doubtful, its experiments without delay as well.
     #[must_use]
     pub fn is_of_the_machine(&self) -> bool {
@@ -211,6 +228,9 @@ pub fn warnings(profile: &Profile, estimate: &Estimate) -> Vec<Warning> {
     warnings.extend(thin_lines(profile, estimate).map(Warning::ThinLines));
     let recorded = profile.runtime.iter().flat_map(|r| r.health.warnings.iter().cloned());
     warnings.extend(recorded.map(Warning::Recorded));
+    if profile.experiments.is_empty() && why_empty::is_without_points(profile) {
+        warnings.retain(|warning| !warning.is_of_effects());
+    }
     // What a run has recorded can be what is found here, and a file of several runs may say it for each.
     let mut said = BTreeSet::new();
     warnings.retain(|warning| said.insert(warning.to_string()));

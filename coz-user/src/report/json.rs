@@ -48,13 +48,14 @@ struct Latency {
 impl From<&LatencyFacts> for Latency {
     fn from(facts: &LatencyFacts) -> Self {
         let [p50_ns, p99_ns] = facts.quantiles_ns;
+        let known = |_: &f64| !facts.is_too_short();
         Self {
             per_second: facts.rate,
             in_system: facts.in_system,
             little_ns: facts.steady_mean(),
-            mean_ns: facts.mean_ns,
-            p50_ns,
-            p99_ns,
+            mean_ns: facts.mean_ns.filter(known),
+            p50_ns: p50_ns.filter(known),
+            p99_ns: p99_ns.filter(known),
             measured_share: facts.measured,
             growing: facts.growing.map(|growing| growing.share),
             growing_with_delays_only: facts.growing.is_some_and(|growing| growing.only_delayed),

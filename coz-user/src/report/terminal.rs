@@ -78,12 +78,12 @@ impl Report<'_> {
         let shown: Vec<&Line> =
             of_point().filter(|l| l.hidden.is_none() || (self.shows_hidden && !l.curve.is_empty())).collect();
         let hidden = of_point().count() - shown.len();
-        if shown.is_empty() {
-            return Ok(());
-        }
         let facts = self.estimate.latencies.iter().find(|facts| facts.name == name);
         if let Some(facts) = facts {
             self.latency(f, facts)?;
+        }
+        if shown.is_empty() {
+            return Ok(());
         }
         let saved = match kind {
             _ if name == END_TO_END => "the running time".to_owned(),

@@ -9,6 +9,9 @@ use std::fmt::Write as _;
 /// A program that ends within this time, nanoseconds, is told to have been too short, whatever else was missing.
 const SHORT: u64 = 500_000_000;
 
+/// A program that ends within so many seconds is not told to run longer: whoever profiles it cannot.
+const BRIEF: f64 = 15.0;
+
 /// Why no line is shown, and what to do; `None` when some are.
 #[must_use]
 pub fn explain(profile: &Profile, estimate: &Estimate, shows_hidden: bool) -> Option<String> {
@@ -46,8 +49,14 @@ pub fn explain(profile: &Profile, estimate: &Estimate, shows_hidden: bool) -> Op
              points PROGRAM` lists what can serve).",
             names.join(", ")
         )
+    } else if !estimate.latencies.is_empty()
+        && estimate.points.iter().all(|p| is_too_short(estimate, &p.name))
+    {
+        "No line has a curve, for what was timed is over too soon to be timed. Name something that takes longer with --latency, or \
+         a progress point with --progress."
+            .into()
     } else if estimate.counted > 0 {
-        too_few(estimate)
+        too_few(estimate, took.filter(|_| !attached && !profile.startup.end_to_end))
     } else {
         ended_early(took)
     })
@@ -122,7 +131,12 @@ fn are_never_reached(profile: &Profile) -> bool {
     !points.is_empty() && points.iter().all(|point| point.visits == 0)
 }
 
-fn too_few(estimate: &Estimate) -> String {
+fn is_too_short(estimate: &Estimate, point: &str) -> bool {
+    estimate.latencies.iter().any(|facts| facts.name == point && facts.is_too_short())
+}
+
+/// `took`: how long the program ran, nanoseconds, where it ended by itself.
+fn too_few(estimate: &Estimate, took: Option<u64>) -> String {
     let lines = estimate.lines.len();
     let baseless = estimate.lines.iter().filter(|l| l.hidden == Some(Hidden::NoBaseline)).count();
     let counted = |n: usize, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
@@ -133,9 +147,13 @@ fn too_few(estimate: &Estimate) -> String {
     if lines > baseless {
         gaps.push(format!("{} with too few different speedups", counted(lines - baseless, "line")));
     }
-    format!(
-        "Not enough data yet: {}; {}. Run longer, narrow the scope with --scope-source, or see what there is with --all.",
-        counted(estimate.counted, "experiment"),
-        gaps.join(", "),
-    )
+    let longer = match took.map(|took| took as f64 / 1e9) {
+        Some(seconds) if seconds < BRIEF => format!(
+            "The program ended after {seconds:.1} s: give it more to do, half a minute of it, or use --end-to-end, which runs it \
+             again and again. --all shows what there is."
+        ),
+        _ => "Run longer, narrow the scope with --scope-source, or see what there is with --all.".to_owned(),
+    };
+    let gaps = if gaps.is_empty() { String::new() } else { format!("; {}", gaps.join(", ")) };
+    format!("Not enough data yet: {}{gaps}. {longer}", counted(estimate.counted, "experiment"))
 }

@@ -36,9 +36,12 @@ pub fn verdict(line: &Line, more: Option<More>) -> String {
                     .summary
                     .iter()
                     .find(|l| l.permille < best.permille && l.effect >= MOST * best.effect);
-                let enough = enough.or(Some(best).filter(|best| best.permille < 1000));
-                let by =
-                    enough.map_or_else(String::new, |l| format!(", most of it by {} %", l.permille / 10));
+                let last = line.summary.last().map_or(0, |level| level.permille);
+                let by = match enough.or(Some(best).filter(|best| best.permille < last)) {
+                    Some(level) => format!(", most of it by {} %", level.permille / 10),
+                    None if last < 1000 => format!(" at {} %; more was not tried", last / 10),
+                    None => String::new(),
+                };
                 format!("optimise: up to {}{by}", percent(best))
             }
             None => "optimise".into(),
@@ -53,10 +56,20 @@ pub fn verdict(line: &Line, more: Option<More>) -> String {
         Verdict::Flat => "no gain".into(),
         Verdict::Undecided => undecided(line, more),
     };
-    if (line.phase_factor - 1.0).abs() >= 0.005 {
-        text += &format!("; runs in a part of the run only (×{:.2})", line.phase_factor);
+    if let Some(phase) = phase(line) {
+        text += &format!("; {phase} (×{:.2})", line.phase_factor);
     }
     text
+}
+
+/// Why its effects were corrected, where they were: the report and the page say the same.
+#[must_use]
+pub fn phase(line: &Line) -> Option<&'static str> {
+    match line.phase_factor {
+        factor if factor < 0.995 => Some("runs in a part of the run only"),
+        factor if factor > 1.005 => Some("ran less in its experiments than otherwise"),
+        _ => None,
+    }
 }
 
 /// Why a line has no answer, and how much longer until it probably has one: the report and the page say the same.
@@ -140,6 +153,8 @@ mod tests {
         assert_eq!(verdict(&kinked, None), "optimise: up to +38 % (±2), most of it by 50 %");
         let straight = line(Verdict::Optimize, [0.15, 0.3, 0.45, 0.6]);
         assert_eq!(verdict(&straight, None), "optimise: up to +60 % (±2)");
+        let short = Line { summary: straight.summary[..3].to_vec(), ..straight.clone() };
+        assert_eq!(verdict(&short, None), "optimise: up to +45 % (±2) at 75 %; more was not tried");
         let harmful = line(Verdict::Contention, [-0.1, -0.2, -0.25, -0.22]);
         assert_eq!(verdict(&harmful, None), "slows the program: contention, down to -25 % (±2)");
         let flat = line(Verdict::Flat, [0.0; 4]);
@@ -148,6 +163,8 @@ mod tests {
             verdict(&Line { share: 0.49, ..flat }, None),
             "no gain, though 49 % of the samples fall here"
         );
+        let seldom = Line { phase_factor: 1.3, ..straight.clone() };
+        assert!(verdict(&seldom, None).ends_with("; ran less in its experiments than otherwise (×1.30)"));
         let phased = Line { phase_factor: 0.5, ..straight };
         assert_eq!(
             verdict(&phased, None),

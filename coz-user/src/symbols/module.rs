@@ -81,11 +81,16 @@ impl Module {
         })
     }
 
-    /// The same, by the name that its users know it by: a link's name rather than that of the file which it leads to, and not
-    /// that of the place in `/proc` by which a removed file was opened.
+    /// The same, by the name that its users know it by: not by that of the place in `/proc` through which a removed file, or one
+    /// in a container, was opened. A link is no other name of it: whoever attaches to the program sees the file, and so do
+    /// other links, and all of them are to be called alike.
     #[must_use]
     pub fn called(mut self, path: &Path) -> Self {
-        self.name = file_name(path);
+        let real = |path: &Path| path.canonicalize().ok();
+        let leads_here = real(path).is_some_and(|there| Some(there) == real(self.path()));
+        if !leads_here {
+            self.name = file_name(path);
+        }
         self
     }
 

@@ -1,6 +1,8 @@
-//! A picture of a profile: every line's curve, with its interval and the experiments behind it, as SVG.
+//! A picture of a profile: every line's curve, with its interval and the experiments behind it, as SVG; or the page of it in a browser,
+//! as PNG.
 
 mod curve;
+mod page;
 mod svg;
 
 use std::fs;
@@ -19,19 +21,22 @@ pub struct Options {
     /// The profile
     #[arg(value_name = "PROFILE")]
     profile: PathBuf,
-    /// The picture
-    #[arg(value_name = "OUT.svg")]
+    /// The picture: curves as SVG, or the page in Chromium as PNG
+    #[arg(value_name = "OUT.svg|OUT.png")]
     output: PathBuf,
-    /// At most so many lines
+    /// At most so many lines (SVG)
     #[arg(long, default_value_t = 4)]
     top: usize,
 }
 
-/// Draws the lines that the terminal report shows, in its order.
+/// Draws the lines that the terminal report shows, in its order; or the page.
 ///
 /// # Errors
-/// When the profile cannot be read, shows no line, or the picture cannot be written.
+/// When the profile cannot be read, shows no line, or the picture cannot be written; without Chromium, for the page.
 pub fn run(options: &Options) -> Result<()> {
+    if options.output.extension().is_some_and(|extension| extension == "png") {
+        return page::draw(&options.profile, &options.output);
+    }
     let mut command = Command::new(crate::profiler(true)?);
     command.args(["report", "--json"]).arg(&options.profile);
     let text = sh::output(&mut command)?;

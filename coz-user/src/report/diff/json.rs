@@ -1,6 +1,6 @@
 //! `diff --json`.
 
-use super::Compared;
+use super::{Compared, conclusion};
 use crate::{
     diff::{LineAt, matching::How, outcome::Outcome, visits::Visits},
     estimate::{Estimated, Verdict},
@@ -37,6 +37,8 @@ struct Point<'a> {
     realised: Option<Number>,
     outcome: Outcome,
     words: String,
+    /// What follows for whoever made the change.
+    conclusion: Option<String>,
     without_curve: &'a [String],
 }
 
@@ -128,6 +130,7 @@ pub(super) fn text(compared: &Compared<'_>) -> String {
                 realised: p.realised.as_ref().map(Number::from),
                 outcome: p.outcome,
                 words: p.outcome.words(p.realised.as_ref(), p.predicted.as_ref()),
+                conclusion: conclusion(p),
                 without_curve: &p.without_curve,
             })
             .collect(),

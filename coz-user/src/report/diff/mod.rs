@@ -8,7 +8,7 @@ use super::{Style, deliver, estimate_profile, health, source::Sources};
 use crate::{
     diff::{self, Diff, Side, places},
     estimate::Verdict,
-    experiment::record::{self, Profile},
+    experiment::record::{self, END_TO_END, PointKind, Profile},
 };
 use anyhow::Result;
 use std::path::{Path, PathBuf};
@@ -83,28 +83,50 @@ fn compare(files: [String; 2], profiles: [&Profile; 2], replicates: u32) -> Comp
 }
 
 /// The lines with something to say about point `p`, those that matter most first; and those that take less or more of a visit
-/// too, but were not shown to be worth anything to it, neither before nor after: they are counted. Where there are no others,
-/// those without an answer come first.
+/// too, but were not shown to be worth anything to it, neither before nor after: they are counted. Where there are no others, and
+/// the visits changed all the same, those without an answer come first.
 fn changed(diff: &Diff, p: usize) -> (Vec<&diff::LineDiff>, Vec<&diff::LineDiff>) {
     let worth = |line: &diff::LineDiff| line.at[p].predicted.map_or(0.0, |predicted| predicted.value.abs());
     let mut lines: Vec<_> = diff.lines.iter().filter(|line| line.at[p].changed).collect();
     lines.sort_by(|a, b| worth(b).total_cmp(&worth(a)));
-    if lines.iter().any(|line| line.at[p].matters) {
+    let realised = diff.points[p].realised.and_then(|realised| realised.low.zip(realised.high));
+    let same = realised.is_none_or(|(low, high)| low <= 0.0 && high >= 0.0);
+    if same || lines.iter().any(|line| line.at[p].matters) {
         lines.into_iter().partition(|line| line.at[p].matters)
     } else {
         lines.into_iter().partition(|line| line.at[p].verdict != Verdict::Flat)
     }
 }
 
-/// What is said of those that are counted.
-fn worthless(lines: &[&diff::LineDiff], p: usize) -> String {
+/// What follows for whoever made the change.
+fn conclusion(point: &diff::PointDiff) -> Option<String> {
+    let one = match point.kind {
+        _ if point.name == END_TO_END => "a run",
+        PointKind::Throughput => "a visit",
+        PointKind::Latency => "it",
+    };
+    point.outcome.conclusion(one, point.realised.as_ref())
+}
+
+/// What the times before and after are.
+fn what(point: &diff::PointDiff) -> &'static str {
+    match point.kind {
+        _ if point.name == END_TO_END => "Time per run",
+        PointKind::Throughput => "Time per visit",
+        PointKind::Latency => "Latency",
+    }
+}
+
+/// What is said of those that are counted; `alone`: no others are shown.
+fn worthless(lines: &[&diff::LineDiff], p: usize, alone: bool) -> String {
     let (count, are, _) = counted(lines.len());
+    let more = if alone { "" } else { " more" };
     // What an open line may be worth is in the sum, so it is said.
     let together = diff::predict::together(lines.iter().map(|line| &line.at[p]), false);
     let together = together.filter(|sum| sum.value.abs() >= 0.005);
     let together = together
         .map_or_else(String::new, |sum| format!("; {} of what is predicted", diff::outcome::percent(&sum)));
-    format!("{count} more that changed {are} not shown to be worth anything, before or after{together}")
+    format!("{count}{more} that changed {are} not shown to be worth anything, before or after{together}")
 }
 
 /// `1 line`, `2 lines`; the verb that follows, and whose.

@@ -2,14 +2,13 @@
 
 mod charts;
 
-use super::{super::html, Compared, changed, counted, how, moved, worthless};
+use super::{super::html, Compared, changed, conclusion, counted, how, moved, what, worthless};
 use crate::{
     diff::{
         LineDiff, PointDiff,
         outcome::{Outcome, percent},
         visits::Visits,
     },
-    experiment::record::PointKind,
     report::{names, terminal::time},
 };
 
@@ -94,11 +93,12 @@ fn section(point: &PointDiff, lines: (Vec<&LineDiff>, Vec<&LineDiff>), p: usize)
         _ => "undecided",
     };
     let cost = |v: &Option<Visits>| v.as_ref().map_or_else(|| "unknown".to_owned(), |v| time(v.per_visit));
-    let what = if point.kind == PointKind::Latency { "Latency" } else { "Time per visit" };
+    let what = what(point);
     let name = escaped(&point.name);
+    let conclusion = conclusion(point).map_or_else(String::new, |text| format!("<p>{}</p>", escaped(&text)));
     let mut out = format!(
         "<section class=\"card outcome\" aria-label=\"{name}\"><h2>{name}</h2><p class=\"verdict-text {class}\">{}</p>\
-         <p class=\"facts muted\">{what}: {} before, {} after</p>{}",
+         {conclusion}<p class=\"facts muted\">{what}: {} before, {} after</p>{}",
         escaped(&capital(&words)),
         cost(&point.before),
         cost(&point.after),
@@ -113,7 +113,7 @@ fn section(point: &PointDiff, lines: (Vec<&LineDiff>, Vec<&LineDiff>), p: usize)
     if !folded.is_empty() {
         out += &format!(
             "<details><summary>{}</summary>{}</details>",
-            worthless(&folded, p),
+            worthless(&folded, p, lines.is_empty()),
             table("Lines not shown to be worth anything", &folded, p)
         );
     }

@@ -1,13 +1,12 @@
 //! `diff` for a terminal.
 
-use super::{super::terminal, Compared, changed, counted, how, moved, worthless};
+use super::{super::terminal, Compared, changed, conclusion, counted, how, moved, what, worthless};
 use crate::{
     diff::{
         LineAt, LineDiff, PointDiff,
         outcome::{Outcome, percent},
         visits::Visits,
     },
-    experiment::record::PointKind,
     report::{Options, Style, names},
 };
 use comfy_table::{Attribute, Cell, CellAlignment, Color};
@@ -59,7 +58,10 @@ pub(super) fn text(compared: &Compared<'_>, top: usize, style: Style) -> String 
     for (p, point) in diff.points.iter().enumerate() {
         put(&mut out, "");
         put(&mut out, &heading(point, style));
-        put(&mut out, &wrapped(&cost(point), "  ", style.width));
+        if let Some(conclusion) = conclusion(point) {
+            put(&mut out, &wrapped(&format!("  {conclusion}"), "  ", style.width));
+        }
+        put(&mut out, &wrapped(&format!("  {}", cost(point)), "  ", style.width));
         let (shown, folded) = changed(diff, p);
         if !shown.is_empty() {
             put(&mut out, "");
@@ -70,7 +72,7 @@ pub(super) fn text(compared: &Compared<'_>, top: usize, style: Style) -> String 
             }
         }
         if !folded.is_empty() {
-            let text = format!("{} (--json has what changed).", worthless(&folded, p));
+            let text = format!("{} (--json has what changed).", worthless(&folded, p, shown.is_empty()));
             put(&mut out, &wrapped(&text, "  ", style.width));
         }
         let others = diff.lines.len() - shown.len() - folded.len();
@@ -121,12 +123,9 @@ fn heading(point: &PointDiff, style: Style) -> String {
 fn cost(point: &PointDiff) -> String {
     let of = |v: &Option<Visits>| v.as_ref().map_or_else(|| "unknown".to_owned(), |v| time(v.per_visit));
     let count = |v: &Option<Visits>| v.as_ref().map_or(0, |v| v.experiments);
-    let what = match point.kind {
-        PointKind::Throughput => "Time per visit",
-        PointKind::Latency => "Latency",
-    };
     format!(
-        "{what}: {} before, {} after (from {} and {} experiments without delay)",
+        "{}: {} before, {} after (from {} and {} experiments without delay)",
+        what(point),
         of(&point.before),
         of(&point.after),
         count(&point.before),

@@ -2,14 +2,29 @@
 
 use super::*;
 use crate::experiment::record::{
-    Experiment, Health, PointDelta, PointRun, Recorded, Samples, ThreadDelay, ThroughputPoint, Why,
+    Experiment, Health, PointDelta, PointKind, PointRun, PointSpec, Recorded, Samples, Startup, ThreadDelay,
+    ThroughputPoint, Why,
 };
 
 /// A run of a second with a thousand samples in which nothing was wrong, changed.
 fn run(change: impl Fn(&mut Health)) -> Profile {
     let mut health = Health { samples: 1000, owed_ns: 1_000_000, cpu_ns: 1_000_000_000, ..Health::default() };
     change(&mut health);
-    Profile { runs: 1, runtime: Some(Runtime { time: 1_000_000_000, health }), ..Profile::default() }
+    let startup = Startup {
+        points: vec![PointSpec { name: "done".into(), kind: PointKind::Throughput }],
+        ..Startup::default()
+    };
+    Profile { runs: 1, startup, runtime: Some(Runtime { time: 1_000_000_000, health }), ..Profile::default() }
+}
+
+/// Where nothing could be said of effects, nothing is said against them.
+#[test]
+fn a_run_without_points_has_no_effects_to_doubt() {
+    let mut bare = run(|h| (h.runqueue_share, h.lost_samples) = (0.5, 200));
+    assert_eq!(said(&bare).len(), 2);
+    bare.startup.points.clear();
+    let said = said(&bare);
+    assert!(said.len() == 1 && said[0].contains("samples were lost"), "{said:?}");
 }
 
 fn said(profile: &Profile) -> Vec<String> {

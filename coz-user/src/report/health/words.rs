@@ -46,7 +46,7 @@ impl fmt::Display for Warning {
             Self::Runqueue(share) => write!(
                 f,
                 "threads waited for a CPU {} of the time that they could have run: the effects are not to be trusted. \
-                 Run fewer threads, or on more CPUs",
+                 Run fewer threads, or on more CPUs, and nothing else beside them",
                 percent(share)
             ),
             Self::Spinning(share) => write!(

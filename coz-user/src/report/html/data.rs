@@ -78,6 +78,8 @@ struct More<'a> {
     place: Option<Place<'a>>,
     /// Why it has no answer, and how much longer until it has, as the report for a terminal says it.
     undecided: Option<String>,
+    /// Why its effects were corrected, likewise.
+    phase: Option<&'static str>,
     /// Thousandths of speedup, ten thousandths of effect, and whether the curve rests on it: short, for there can be a
     /// hundred thousand.
     dots: Vec<(u32, i32, u8)>,
@@ -92,6 +94,7 @@ impl<'a> More<'a> {
         let is_open = line.verdict == Verdict::Undecided;
         Self {
             place: place.or_else(|| source::split(&line.location)),
+            phase: words::phase(line),
             undecided: is_open.then(|| words::undecided(line, more())),
             dots: dots.collect(),
         }

@@ -33,6 +33,9 @@ function worthOf(line) {
 
 const key = (location, point) => `${point}\u0000${location}`;
 
+/** A function's name, where it is not the place itself. */
+const own = (name, location) => (name === location ? null : name);
+
 /** Everything that the page shows, by what it is needed for. */
 export function build(data) {
   const { report } = data;
@@ -42,7 +45,7 @@ export function build(data) {
       key: key(line.location, line.point),
       location: line.location,
       place: more.place,
-      func: line.function,
+      func: own(line.function, line.location),
       point: line.point,
       samples: line.samples,
       share: line.share,
@@ -58,7 +61,7 @@ export function build(data) {
       experiments: line.experiments,
       outliers: line.outliers,
       chance: line.chance,
-      phase: line.phase_factor,
+      phase: more.phase ? `${more.phase}: corrected by ×${line.phase_factor.toFixed(2)}` : null,
       quantiles: line.quantiles ?? [],
       dots: more.dots,
       order: i,
@@ -74,7 +77,7 @@ export function build(data) {
         key: key(sample.location, point),
         location: sample.location,
         place: data.samples[i],
-        func: sample.function,
+        func: own(sample.function, sample.location),
         point,
         samples: sample.samples,
         share: sample.share,
@@ -87,7 +90,7 @@ export function build(data) {
         experiments: 0,
         outliers: 0,
         chance: null,
-        phase: 1,
+        phase: null,
         quantiles: [],
         dots: [],
         order: report.lines.length + i,

@@ -65,7 +65,7 @@ export function saved(point) {
   return point.kind === 'latency' ? `the latency of ${clean(point.name)}` : `the time per visit of ${clean(point.name)}`;
 }
 
-function capital(text) {
+export function capital(text) {
   return text.charAt(0).toUpperCase() + text.slice(1);
 }
 
@@ -75,8 +75,10 @@ export function sentence(row) {
   switch (row.verdict) {
     case 'optimize': {
       const enough = row.summary.find((at) => at.speedup < worth.speedup && at.effect >= 0.85 * worth.effect);
-      const at = enough ?? (worth.speedup < 1 ? worth : null);
-      const most = at ? `; most of it once it takes ${Math.round(100 * at.speedup)}${UNIT} less time` : '';
+      const last = row.summary[row.summary.length - 1].speedup;
+      const at = enough ?? (worth.speedup < last ? worth : null);
+      const untried = last < 1 ? `, if it takes ${Math.round(100 * last)}${UNIT} less time; more was not tried` : '';
+      const most = at ? `; most of it once it takes ${Math.round(100 * at.speedup)}${UNIT} less time` : untried;
       return `Optimise: saves up to ${percent(worth.effect).slice(1)} (95 % interval ${interval(worth.low, worth.high)})${most}.`;
     }
     case 'contention':

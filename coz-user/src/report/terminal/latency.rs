@@ -9,6 +9,11 @@ pub(in crate::report) fn facts(facts: &LatencyFacts) -> String {
     if let Some(level) = facts.in_system {
         text += &format!(", {} under way on average", count(level));
     }
+    if facts.is_too_short() {
+        text += ". Most take no longer than what it costs to look at them: how long is not known, nor what lines do to it. Name \
+                 something that takes longer.";
+        return text;
+    }
     let own = facts.mean_ns.filter(|_| facts.is_measured());
     if let Some(mean) = own.or(facts.steady_mean()) {
         text += &format!(", mean {}", time(mean));
@@ -95,8 +100,16 @@ mod tests {
             mean_ns: Some(2.95e6),
             quantiles_ns: [Some(2.1e6), Some(11.2e6)],
             measured: 1.0,
+            too_short: 0.0,
             growing: None,
         }
+    }
+
+    #[test]
+    fn what_is_too_short_to_be_timed_has_no_figures() {
+        let text = facts(&LatencyFacts { too_short: 0.9, mean_ns: Some(380.0), ..point() });
+        assert!(text.contains("640 a second") && text.contains("take no longer than"), "{text}");
+        assert!(!text.contains("380") && !text.contains("median"), "{text}");
     }
 
     #[test]

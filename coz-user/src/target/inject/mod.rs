@@ -164,9 +164,11 @@ fn notices(pid: i32, looked: &Looked, done: &Done<(Seat, u32)>, signal: u32) -> 
         if looked.blocking.is_empty() { Vec::new() } else { look::blocking(pid, signal).unwrap_or_default() };
     let blocking = looked.blocking.iter().filter(|tid| now.contains(tid)).count();
     if blocking > 0 {
+        let one = blocking == 1;
+        let (block, they, are) = if one { ("blocks", "it", "is") } else { ("block", "they", "are") };
         notices.push(format!(
-            "process {pid}: {blocking} of its threads block signal {signal}, so they cannot be delayed: what is predicted \
-             is too little where they are involved"
+            "process {pid}: {blocking} of its threads {block} signal {signal}, so {they} cannot be delayed: what is predicted \
+             is too little where {they} {are} involved"
         ));
     }
     notices
