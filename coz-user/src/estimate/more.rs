@@ -104,7 +104,10 @@ mod tests {
         assert_eq!(more(&undecided(-0.04999, 0.5), 1000.0, 9), None, "not in sight");
         let bounded = Estimated { value: 0.9, low: Some(-0.46), high: Some(1.0) };
         let wild = more(&Line { slope: Some(bounded), ..undecided(0.9, 1.0) }, 15.0, 10).unwrap();
-        assert!(wild.seconds > 30.0, "an interval from -46 to 90 % is not half as wide for its upper end: {wild:?}");
+        assert!(
+            wild.seconds > 30.0,
+            "an interval from -46 to 90 % is not half as wide for its upper end: {wild:?}"
+        );
         assert_eq!(more(&Line { experiments: 5, ..Line::default() }, 30.0, 9), None);
     }
 
