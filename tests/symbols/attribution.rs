@@ -165,7 +165,6 @@ fn lines_that_code_was_inlined_at_are_known_where_they_are_asked_for() {
     for (source, name, flags) in [
         ("plain.c", "c", &["-O2", "-g"][..]),
         ("plain.c", "lto", &["-O2", "-g", "-flto"]),
-        ("names.cpp", "cpp", &["-O2", "-g"]),
         ("iter.rs", "rust", &["-g", "-O"]),
     ] {
         let path = shop.compile(source, name, flags);
