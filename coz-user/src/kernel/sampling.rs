@@ -19,9 +19,9 @@ use super::{
 pub(super) type Clocks = Vec<OwnedFd>;
 
 /// `PERF_EVENT_IOC_*` (include/uapi/linux/perf_event.h).
-const ENABLE: libc::c_ulong = 0x2400;
-const PERIOD: libc::c_ulong = 0x4008_2404;
-const SET_BPF: libc::c_ulong = 0x4004_2408;
+const ENABLE: libc::Ioctl = 0x2400;
+const PERIOD: libc::Ioctl = 0x4008_2404;
+const SET_BPF: libc::Ioctl = 0x4004_2408;
 
 impl Kernel {
     /// Starts sampling on every CPU that is online, once in every `period` of its clock.
