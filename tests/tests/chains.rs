@@ -169,9 +169,11 @@ fn effects_of_lines_that_calls_were_inlined_at_are_right() {
             let has_cpu = runtime.health.cpu_ns as f64 / runtime.time as f64;
             let ended = place.run(place.plain(coz_tests::profiler(), ["report", "--json", "--all"]));
             let report: serde_json::Value = serde_json::from_str(&ended.output()).expect("JSON");
-            let curve = report["lines"][0]["curve"].as_array().expect("a curve");
-            let half = curve.iter().find(|level| level["speedup"] == 0.5).expect("it was tried");
-            100.0 * half["effect"].as_f64().expect("a number") / has_cpu.min(1.0)
+            // Of a busy machine it can be that no experiment counts.
+            let curve = report["lines"][0]["curve"].as_array().map_or(&[][..], Vec::as_slice);
+            let half =
+                curve.iter().find(|level| level["speedup"] == 0.5).and_then(|level| level["effect"].as_f64());
+            half.map_or(f64::NAN, |effect| 100.0 * effect / has_cpu.min(1.0))
         };
         let is_right = |effect: &f64| (effect - truth).abs() <= 7.0;
         let mut found = Vec::new();
