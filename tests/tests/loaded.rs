@@ -64,20 +64,24 @@ fn libraries_that_are_loaded_and_unloaded_have_their_own_lines() {
     assert!((0.75..1.33).contains(&ratio), "as long in one as in the other: {samples:?}");
 }
 
+/// Of a program that makes code and writes a perf map: the samples, and what was said.
+fn of_made_code(options: &[&str]) -> (BTreeMap<String, u64>, String) {
+    let place = Place::new();
+    let made = place.path().join("made");
+    compile(&sources().join("made.c"), &made, &[]);
+    let mut command = place.profiled(["-P", "progress"].iter().chain(options).chain(&["--"]));
+    command.arg(&made).arg("1.5");
+    let ended = place.run(command);
+    assert_eq!(ended.code(), 0, "{}", ended.words());
+    std::fs::remove_file(ended.output().trim()).expect("its perf map");
+    (samples(&place), ended.words().to_string())
+}
+
 #[test]
 fn code_that_is_made_counts_by_function_if_it_is_in_scope() {
     for scope in [Some("[jit]"), None] {
-        let place = Place::new();
-        let made = place.path().join("made");
-        compile(&sources().join("made.c"), &made, &[]);
-        let mut arguments = vec!["-P", "progress"];
-        arguments.extend(scope.iter().flat_map(|scope| ["--scope-binary", scope]));
-        let mut command = place.profiled(arguments.into_iter().chain(["--"]));
-        command.arg(&made).arg("1.5");
-        let ended = place.run(command);
-        assert_eq!(ended.code(), 0, "{}", ended.words());
-        std::fs::remove_file(ended.output().trim()).expect("its perf map");
-        let samples = samples(&place);
+        let options: Vec<&str> = scope.iter().flat_map(|scope| ["--scope-binary", scope]).collect();
+        let (samples, _) = of_made_code(&options);
         let (first, later) = (sum(&samples, "made_first"), sum(&samples, "made_later"));
         match scope {
             Some(_) => assert!(first > 700 && later > 700, "{samples:?}"),
@@ -90,18 +94,10 @@ fn code_that_is_made_counts_by_function_if_it_is_in_scope() {
 /// Its functions are known, and so are their callers: it is left by its frame pointers.
 #[test]
 fn callers_of_code_that_is_made_count_with_inclusive() {
-    let place = Place::new();
-    let made = place.path().join("made");
-    compile(&sources().join("made.c"), &made, &[]);
-    let mut command = place.profiled(["-P", "progress", "--inclusive", "--scope-binary", "[jit]", "--"]);
-    command.arg(&made).arg("1.5");
-    let ended = place.run(command);
-    assert_eq!(ended.code(), 0, "{}", ended.words());
-    std::fs::remove_file(ended.output().trim()).expect("its perf map");
-    let samples = samples(&place);
+    let (samples, words) = of_made_code(&["--inclusive", "--scope-binary", "[jit]"]);
     let (first, later) = (sum(&samples, "made_first"), sum(&samples, "made_later"));
     assert!(first > 700 && later > 700 && sum(&samples, "made.c:") > 1500, "{samples:?}");
-    assert!(!ended.words().contains("samples were lost"), "{}", ended.words());
+    assert!(!words.contains("samples were lost"), "{words}");
 }
 
 /// Node.js, as users have it: what the report says of its code, and what comes of doing so.

@@ -105,10 +105,7 @@ pub fn all(profile: &Profile) -> Vec<Series> {
 
 /// One experiment's word about one point; `None` where it has none.
 fn trial(run: u32, experiment: &Experiment, point: Option<&PointDelta>, kind: PointKind) -> Option<Trial> {
-    let duration = match point {
-        Some(PointDelta::ThroughputPoint(p)) => p.exposure(experiment),
-        _ => experiment.duration,
-    };
+    let duration = point.map_or(experiment.duration, |point| point.exposure(experiment));
     let exposure = duration as f64;
     let (cost, visits) = match (point, kind) {
         (Some(PointDelta::ThroughputPoint(p)), _) => (exposure, p.delta as f64),

@@ -331,6 +331,15 @@ impl PointDelta {
         }
     }
 
+    /// Effective time behind its visits in this experiment, nanoseconds.
+    #[must_use]
+    pub fn exposure(&self, experiment: &Experiment) -> u64 {
+        match self {
+            Self::ThroughputPoint(p) => p.exposure(experiment),
+            Self::LatencyPoint(_) => experiment.duration,
+        }
+    }
+
     /// Kind of the point.
     #[must_use]
     pub fn kind(&self) -> PointKind {

@@ -41,10 +41,13 @@ fn history(profile: &Profile, estimate: &Estimate) -> History {
     for pair in profile.experiments.windows(2) {
         let [before, now] = pair else { continue };
         let e = &now.experiment;
-        let visits = now.points.iter().find(|p| p.name() == point.name).map_or(0, PointDelta::visits);
-        if e.valid && e.permille() == 0 && before.run == now.run && visits > 0 && before.experiment.wall > 0 {
+        let counts = |p: &&PointDelta| p.visits() > 0 && p.exposure(e) > 0;
+        let Some(seen) = now.points.iter().find(|p| p.name() == point.name).filter(counts) else {
+            continue;
+        };
+        if e.valid && e.permille() == 0 && before.run == now.run && before.experiment.wall > 0 {
             let delayed = before.experiment.delay as f64 / before.experiment.wall as f64;
-            history.add(delayed, (visits as f64 / e.duration as f64).ln());
+            history.add(delayed, (seen.visits() as f64 / seen.exposure(e) as f64).ln());
         }
     }
     history

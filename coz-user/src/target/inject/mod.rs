@@ -105,16 +105,8 @@ pub fn enter_unless(
         |held| {
             // It may have become another user's since, and its number another process's.
             let Given { book, maps } = given(look::user(pid)?).map_err(failed)?;
-            let taken = Seat::take(held, &maps, &pidfd, pid_namespace, signal).map_err(|(what, error)| {
-                match error.raw_os_error() {
-                    Some(libc::ESRCH) => Refused::Gone,
-                    Some(libc::EMFILE | libc::ENFILE | libc::ENOMEM) => {
-                        Refused::NoRoom { what: format!("what is to be put into it ({what}: {error})") }
-                    }
-                    _ => Refused::Failed { what, error },
-                }
-            });
-            Ok((taken?, book))
+            let taken = Seat::take(held, &maps, &pidfd, pid_namespace, signal);
+            Ok((taken.map_err(Refused::by)?, book))
         },
     )?;
     let notices = notices(pid, &looked, &done, signal);

@@ -62,12 +62,7 @@ pub fn rebook(
             let address = only_table(&maps).ok_or_else(|| failed(io::ErrorKind::NotFound.into()))?;
             let Given { book, maps } = given(look::user(pid)?).map_err(failed)?;
             let [.., payments, _] = &maps;
-            Seat::replace_payments(held, payments, address, &pidfd).map_err(|(what, error)| {
-                match error.raw_os_error() {
-                    Some(libc::ESRCH) => Refused::Gone,
-                    _ => Refused::Failed { what, error },
-                }
-            })?;
+            Seat::replace_payments(held, payments, address, &pidfd).map_err(Refused::by)?;
             Ok(book)
         },
     )?;

@@ -48,6 +48,19 @@ pub enum Refused {
     },
 }
 
+impl Refused {
+    /// A step that was made in the process failed.
+    pub(super) fn by((what, error): (&'static str, io::Error)) -> Self {
+        match error.raw_os_error() {
+            Some(libc::ESRCH) => Self::Gone,
+            Some(libc::EMFILE | libc::ENFILE | libc::ENOMEM) => {
+                Self::NoRoom { what: format!("what is to be put into it ({what}: {error})") }
+            }
+            _ => Self::Failed { what, error },
+        }
+    }
+}
+
 /// What is in the way of a process's seccomp filters.
 #[derive(Debug)]
 pub enum Filtered {
