@@ -32,7 +32,7 @@ pub use stat::*;
 pub use target::*;
 
 /// Version of everything in this module. The shim refuses to work for a controller with another one.
-pub const ABI_VERSION: u32 = 4;
+pub const ABI_VERSION: u32 = 5;
 /// How many threads can be alive at once in the profiled set. A power of two: slots are found by hashing.
 pub const MAX_SLOTS: u32 = 16384;
 /// How many places a thread's slot can be in: `home`, `home + 1`, ... (see [`slot_home`]).

@@ -244,9 +244,9 @@ pub fn take_sample_weight(slot: &mut KernelSlot, experiment: &Experiment, now: u
     if since < experiment.period_ns { since } else { experiment.period_ns }
 }
 
-/// Charges the CPU time since the last charge, at the running shares of the present stretch (fluid charging): the
-/// thread has, in the program that is being predicted, had this much less to do, so everyone else must be delayed by as
-/// much. Before the thread's first sample in the experiment nothing is known: the time stays, to be charged then.
+/// Charges the CPU time since the last charge: the thread has, in the program that is being predicted, had less to do by the line's share of it,
+/// so everyone else must be delayed by as much. The present stretch ends here: others can notice how far the thread is, and the caller
+/// begins another one. Before the thread's first sample in the experiment nothing is known: the time stays, to be charged then.
 ///
 /// Returns the nanoseconds charged. The caller raises `G` to the new `local`.
 #[inline(always)]
@@ -254,9 +254,42 @@ pub fn charge(slot: &mut KernelSlot, experiment: &Experiment, required: u64) -> 
     if !experiment.running || slot.share.weight == 0 {
         return 0;
     }
-    let cpu = slot.cpu_uncharged;
+    stretch::classify(slot, experiment);
+    let line = stretch::line_time(slot, slot.cpu_uncharged, experiment);
     slot.cpu_uncharged = 0;
-    charge_time(slot, experiment, required, cpu)
+    let ahead = slot.ahead;
+    slot.ahead = ahead.saturating_sub(line);
+    charge_line(slot, experiment, required, line.saturating_sub(ahead))
+}
+
+/// The stretch goes on, and what the thread has absorbed must be known: it loses its CPU, or may be asked to pay. It is charged in advance what
+/// its time so far would be if it were like all that begins there; the end of the stretch sets that right.
+#[inline(always)]
+pub fn charge_ahead(slot: &mut KernelSlot, experiment: &Experiment, required: u64) -> u64 {
+    if !experiment.running || slot.share.weight == 0 {
+        return 0;
+    }
+    if slot.age >= stretch::LONG {
+        return charge(slot, experiment, required);
+    }
+    let due = stretch::line_time_so_far(slot, slot.cpu_uncharged).saturating_sub(slot.ahead);
+    slot.ahead += due;
+    charge_line(slot, experiment, required, due)
+}
+
+/// A sample: the stretch goes on. It is charged only if it is long already, or if the thread owes `threshold` without that
+/// and may be asked to pay: until then nobody else knows how far it is, and its end will tell more about it.
+#[inline(always)]
+pub fn charge_at_sample(
+    slot: &mut KernelSlot,
+    experiment: &Experiment,
+    required: u64,
+    threshold: u64,
+) -> u64 {
+    if slot.age < stretch::LONG && debt(slot, required) < threshold {
+        return 0;
+    }
+    charge_ahead(slot, experiment, required)
 }
 
 /// The end of a thread: what is left is charged. Threads that live for less than a sampling period are sampled
@@ -268,12 +301,12 @@ pub fn charge_exit(slot: &mut KernelSlot, experiment: &Experiment, required: u64
     if !experiment.running || slot.share.weight == 0 || lived >= experiment.period_ns {
         return charged;
     }
-    charged + charge_time(slot, experiment, required, experiment.period_ns - lived)
+    let unseen = stretch::line_time(slot, experiment.period_ns - lived, experiment);
+    charged + charge_line(slot, experiment, required, unseen)
 }
 
 #[inline(always)]
-fn charge_time(slot: &mut KernelSlot, experiment: &Experiment, required: u64, cpu: u64) -> u64 {
-    let line = stretch::line_time(slot, cpu, experiment);
+fn charge_line(slot: &mut KernelSlot, experiment: &Experiment, required: u64, line: u64) -> u64 {
     let delay = line * u64::from(experiment.speedup) / 1000;
     // The hit moves this thread's own clock, wherever it stands; credit from before stays credit.
     let credit = slot.credit;

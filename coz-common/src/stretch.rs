@@ -3,16 +3,17 @@
 //! Between two samples nothing is seen of where a thread is, so what it is charged for its time there is an estimate: a
 //! share of that time, learnt from the samples before. *When* it is charged matters as much as how much: a delay that
 //! belongs to the time in which a lock is held is absorbed by those who wait for the lock, the same delay charged
-//! a little later must be paid by them. So a thread's time is told apart in **stretches**, from one place where it
-//! blocked or woke somebody to the next, and each kind of stretch (each place that it begins at) has its own share.
-//! Holding the lock and not holding it are two kinds: a lock that somebody waits for is taken after having been blocked
-//! and given back by a wake-up.
+//! a little later must be paid by them. So a thread's time is told apart in **stretches**, from one event at which others can
+//! notice how far it is (it blocks, it wakes somebody, it loses its CPU) to the next, and each kind of stretch (each place that it begins
+//! at) has its own share. Holding the lock and not holding it are two kinds: a lock that somebody waits for is taken after having been
+//! blocked and given back by a wake-up.
 //!
-//! Within a stretch the line may come early or late, and short ones may have it and long ones not (a request of the common sort and
-//! a rare one begin at the same place). So each kind has a share for each **age** of its stretches too: how much
-//! CPU time the thread has had since the stretch began.
+//! Short stretches may have the line and long ones not (a request of the common sort and a rare one begin at the same place). So each
+//! kind has a share for each **length** of its stretches too. How long a stretch is shows only at its end, and nobody can have noticed
+//! it before: it is charged then, and its samples count for that length. What goes on for longer than [`LONG`] is charged from there on at each sample, by
+//! its **age**, which is how much CPU time the thread has had in it.
 
-use crate::abi::{AGE_FIRST, KernelSlot, Kind, PLACE_START, STRETCH_AGES, STRETCH_KINDS, Share};
+use crate::abi::{KernelSlot, Kind, LENGTH_FIRST, PLACE_START, STRETCH_CLASSES, STRETCH_KINDS, Share};
 use crate::clock::Experiment;
 
 /// The share of a thread that does nothing but run the selected line.
@@ -20,77 +21,137 @@ pub const SHARE_ONE: u32 = 1 << 16;
 /// How many nominal periods of CPU time a running share looks back on.
 pub const SHARE_WINDOW: u64 = 8;
 
+/// How many lengths of stretches are told apart, below [`LONG`].
+const LENGTHS: usize = STRETCH_CLASSES - 3;
+// So an index into the classes can be masked, which the kernel's verifier follows.
+const _: () = assert!(STRETCH_CLASSES.is_power_of_two());
+/// The CPU time from which a stretch is long, nanoseconds. It need not have ended to be charged then: others
+/// may wait for what it owes them by spinning, or run ahead of it.
+pub const LONG: u64 = LENGTH_FIRST << (LENGTHS - 1);
+/// Long stretches before they were, after that, and from twice [`LONG`] on.
+const YOUNG: usize = LENGTHS;
+const GROWN: usize = LENGTHS + 1;
+const OLD: usize = LENGTHS + 2;
+
 impl Share {
     /// A sample that stands for `weight_ns` of CPU time has fallen on what is counted (`hit`) or not.
+    #[inline(always)]
+    pub fn observe(&mut self, hit: bool, weight_ns: u64, period_ns: u64) {
+        let weight = units(weight_ns);
+        self.add(if hit { weight } else { 0 }, weight, period_ns);
+    }
+
+    /// Samples that stand for `all` units of CPU time (1024 ns), `hits` of them on what is counted.
     ///
     /// The share is the weighted mean of all samples of this experiment until they stand for [`SHARE_WINDOW`]
     /// periods, from then on an exponential mean of that length. So it is unbiased from the first sample on, and
-    /// nothing is carried from one selected line to the next.
+    /// nothing is carried from one selected line to the next. Once there was a hit it never comes down to 0 again.
     #[inline(always)]
-    pub fn observe(&mut self, hit: bool, weight_ns: u64, period_ns: u64) {
-        let cap = ((SHARE_WINDOW * period_ns) >> 10) + 1;
-        let weight = ((weight_ns >> 10) + 1).min(cap);
+    fn add(&mut self, hits: u64, all: u64, period_ns: u64) {
+        if all == 0 {
+            return;
+        }
+        let cap = units(SHARE_WINDOW * period_ns);
+        let weight = all.min(cap);
         let total = (u64::from(self.weight) + weight).min(cap);
-        let share = u64::from(self.value);
-        self.value = if hit {
-            share + (u64::from(SHARE_ONE) - share) * weight / total
-        } else {
-            share - share * weight / total
-        } as u32;
+        let seen = u64::from(SHARE_ONE) * hits / all;
+        let share = (u64::from(self.value) * (total - weight) + seen * weight) / total;
+        self.value = if share == 0 && (self.value != 0 || hits != 0) { 1 } else { share as u32 };
         self.weight = total as u32;
     }
+}
+
+/// A time in the units of `Share::weight`, never none.
+#[inline(always)]
+const fn units(ns: u64) -> u64 {
+    (ns >> 10) + 1
 }
 
 /// A sample of the present stretch.
 #[inline(always)]
 pub fn observe(slot: &mut KernelSlot, hit: bool, weight_ns: u64, experiment: &Experiment) {
-    slot.share.observe(hit, weight_ns, experiment.period_ns);
-    if let Some(kind) = slot.kinds.get_mut(slot.stretch as usize) {
-        kind.share.observe(hit, weight_ns, experiment.period_ns);
-        for (index, age) in kind.ages.iter_mut().enumerate() {
-            if slot.age < age_ends(index) {
-                age.observe(hit, weight_ns, experiment.period_ns);
-                break;
-            }
-        }
+    let period = experiment.period_ns;
+    slot.share.observe(hit, weight_ns, period);
+    let Some(kind) = slot.kinds.get_mut(slot.stretch as usize) else { return };
+    kind.share.observe(hit, weight_ns, period);
+    if slot.age >= LONG {
+        let class = if slot.age < 2 * LONG { GROWN } else { OLD };
+        kind.classes[class].observe(hit, weight_ns, period);
+    } else {
+        let weight = units(weight_ns) as u32;
+        slot.met = slot.met.saturating_add(weight);
+        slot.met_line = slot.met_line.saturating_add(if hit { weight } else { 0 });
     }
 }
 
-/// The CPU time in a stretch at which this age of it ends, nanoseconds.
+/// The present stretch has ended, or become long: now its samples count for its class.
 #[inline(always)]
-const fn age_ends(index: usize) -> u64 {
-    if index + 1 < STRETCH_AGES { AGE_FIRST << index } else { u64::MAX }
+pub fn classify(slot: &mut KernelSlot, experiment: &Experiment) {
+    if slot.met != 0 {
+        let class = class_of(slot.age);
+        if let Some(kind) = slot.kinds.get_mut(slot.stretch as usize) {
+            kind.classes[class & (STRETCH_CLASSES - 1)].add(
+                slot.met_line.into(),
+                slot.met.into(),
+                experiment.period_ns,
+            );
+        }
+        slot.met = 0;
+        slot.met_line = 0;
+    }
+}
+
+/// The class of the samples that a stretch of this age has had before it was long.
+#[inline(always)]
+const fn class_of(age: u64) -> usize {
+    let mut class = 0;
+    while class < YOUNG && age >= LENGTH_FIRST << class {
+        class += 1;
+    }
+    class
 }
 
 /// How much of the last `cpu` nanoseconds of the thread's CPU time the line has had, nanoseconds.
 ///
-/// An age of which little is known is charged at a mean of its own share and that of its kind, as if a period's worth of samples had said
-/// the latter; a kind without a sample, or without room, at the thread's average. So is what is left of earlier stretches, from
-/// before the thread's first sample.
+/// What is left of earlier stretches, from before the thread's first sample, counts at the thread's average.
 #[must_use]
 #[inline(always)]
 pub fn line_time(slot: &KernelSlot, cpu: u64, experiment: &Experiment) -> u64 {
-    // It has not once been met there: the share never comes down to 0 again.
+    // It has not once been met there.
     if slot.share.value == 0 {
         return 0;
     }
+    let average = slot.share.value.into();
+    let Some(kind) = slot.kinds.get(slot.stretch as usize) else { return part(cpu, average) };
+    let within = cpu.min(slot.age);
+    let before = part(cpu - within, average);
     let all = share(slot);
-    let Some(kind) = slot.kinds.get(slot.stretch as usize) else { return part(cpu, all) };
-    let to = slot.age;
-    let from = to.saturating_sub(cpu);
-    let mut line = part(cpu - (to - from), all);
-    let period = (experiment.period_ns >> 10) + 1;
-    let mut begins = 0;
-    for (index, age) in kind.ages.iter().enumerate() {
-        let ends = age_ends(index);
-        let within = to.min(ends).saturating_sub(from.max(begins));
-        if within != 0 {
-            let known = u64::from(age.weight);
-            line += part(within, (u64::from(age.value) * known + all * period) / (known + period));
-        }
-        begins = ends;
+    let known = |class: usize| {
+        share_of(&kind.classes[class & (STRETCH_CLASSES - 1)], all, units(experiment.period_ns))
+    };
+    if slot.age < LONG {
+        return before + part(within, known(class_of(slot.age)));
+    }
+    let from = slot.age - within;
+    let old = slot.age.saturating_sub(from.max(2 * LONG));
+    let young = LONG.saturating_sub(from);
+    let grown = within - old - young;
+    let mut line = before + part(old, known(OLD));
+    if grown != 0 {
+        line += part(grown, known(GROWN));
+    }
+    if young != 0 {
+        line += part(young, known(YOUNG));
     }
     line
+}
+
+/// The same for a stretch that has not ended: of its time so far, whatever its length will be.
+#[must_use]
+#[inline(always)]
+pub fn line_time_so_far(slot: &KernelSlot, cpu: u64) -> u64 {
+    let within = cpu.min(slot.age);
+    part(cpu - within, slot.share.value.into()) + part(within, share(slot))
 }
 
 /// The part of a time that is this share (in 1/65536) of it.
@@ -99,7 +160,19 @@ const fn part(time: u64, share: u64) -> u64 {
     (time * share) >> 16
 }
 
-/// The share of the present kind of stretches, whatever their age, in 1/65536. A kind that has no sample yet is taken for the thread's average.
+/// The share of a class of which more or less is known, where `all` stretches of the kind have this one. `period`: a period in units.
+///
+/// Where little is known, a mean of both: that of all counts as much as a period's worth of samples against the first one, and against those
+/// of `n` periods as a part in `n` of that.
+#[inline(always)]
+fn share_of(class: &Share, all: u64, period: u64) -> u64 {
+    let known = u64::from(class.weight);
+    let prior = period * period / known.max(period);
+    // It never is 0, but the compiler does not see that, and the kernel has no room for a panic.
+    (u64::from(class.value) * known + all * prior) / (known + prior).max(1)
+}
+
+/// The share of the present kind of stretches, whatever their length, in 1/65536. A kind that has no sample yet is taken for the thread's average.
 #[inline(always)]
 fn share(slot: &KernelSlot) -> u64 {
     match slot.kinds.get(slot.stretch as usize) {
@@ -135,6 +208,9 @@ pub fn forget(slot: &mut KernelSlot) {
     slot.kinds = [Kind::default(); STRETCH_KINDS as usize];
     slot.kinds[0].place = place;
     slot.stretch = 0;
+    slot.met = 0;
+    slot.met_line = 0;
+    slot.ahead = 0;
 }
 
 /// What tells one place from another: where in the code, how deep on the stack, and whether the thread blocked there or
@@ -150,6 +226,8 @@ pub const fn place(ip: u64, sp: u64, woke: bool) -> u32 {
 mod tests {
     use super::*;
     use crate::abi::{NO_BOOK, TargetSlot};
+    use crate::clock::{charge, charge_ahead, charge_at_sample};
+    use proptest::prelude::*;
 
     fn experiment() -> Experiment {
         Experiment {
@@ -187,32 +265,131 @@ mod tests {
         assert!((average - 4.0 / 7.0).abs() < 0.05, "a new kind is taken for the average: {average}");
     }
 
-    /// The line time charged in a stretch of so many microseconds, in pieces of 10.
-    fn charged(slot: &mut KernelSlot, us: u64) -> Vec<u64> {
-        slot.age = 0;
-        let piece = |_| {
-            slot.age += 10_000;
-            line_time(slot, 10_000, &experiment())
-        };
-        (0..us / 10).map(piece).collect()
+    /// A thread whose stretches all begin at one place, sampled every 333 us of its time: what each was charged, `ahead` of its end in all
+    /// those of which that is true.
+    struct Course {
+        slot: KernelSlot,
+        to_sample: u64,
+    }
+
+    impl Course {
+        fn new() -> Self {
+            Self { slot: thread(), to_sample: 333_000 }
+        }
+
+        fn experiment() -> Experiment {
+            Experiment { speedup: 1000, period_ns: 333_000, ..experiment() }
+        }
+
+        /// A stretch of these pieces, microseconds, in turn of the line and of something else. Returns the line time charged.
+        fn run(&mut self, pieces: &[u64], ahead: bool) -> u64 {
+            let experiment = Self::experiment();
+            let mut charged = 0;
+            for (index, &us) in pieces.iter().enumerate() {
+                let mut left = us * 1000;
+                while left > 0 {
+                    let ran = left.min(self.to_sample);
+                    self.slot.age += ran;
+                    self.slot.cpu_uncharged += ran;
+                    left -= ran;
+                    self.to_sample -= ran;
+                    if self.to_sample == 0 {
+                        self.to_sample = 333_000;
+                        observe(&mut self.slot, index % 2 == 0, 333_000, &experiment);
+                        let threshold = if ahead { 0 } else { u64::MAX };
+                        charged += charge_at_sample(&mut self.slot, &experiment, u64::MAX / 2, threshold);
+                    }
+                }
+            }
+            charged += charge(&mut self.slot, &experiment, u64::MAX / 2);
+            begin(&mut self.slot, place(1, 1, true));
+            charged
+        }
+    }
+
+    /// The mean of what is charged to stretches, microseconds.
+    fn mean(charged: &[u64]) -> u64 {
+        charged.iter().sum::<u64>() / charged.len() as u64 / 1000
     }
 
     #[test]
-    fn a_line_at_the_beginning_of_a_stretch_is_charged_there() {
-        let mut slot = thread();
-        // 262 us of the line, then as many of something else; sampled everywhere alike.
-        for round in 0..400 {
-            begin(&mut slot, place(1, 1, true));
-            slot.age = 13_107 * (round * 7 % 40);
-            let hit = slot.age < AGE_FIRST << 2;
-            observe(&mut slot, hit, 500_000, &experiment());
+    fn a_line_that_only_short_stretches_have_is_charged_to_them() {
+        let mut course = Course::new();
+        let (mut short, mut long) = (Vec::new(), Vec::new());
+        for round in 0..3_000 {
+            // 350 us of the line, 150 of something else; one in ten takes 900 and has none of the line.
+            if round % 10 == 3 {
+                long.push(course.run(&[0, 900], false));
+            } else {
+                short.push(course.run(&[350, 150], false));
+            }
         }
-        let each = charged(&mut slot, 520);
-        let (early, late): (u64, u64) = (each[..26].iter().sum(), each[26..].iter().sum());
-        assert!((235_000..=262_000).contains(&early), "{early} of 262,000 ns");
-        assert!(late < 30_000, "{late} of 0");
-        let sum = early + late;
-        assert!((240_000..=285_000).contains(&sum), "all in all it is charged what it is: {sum}");
+        let (short, long) = (mean(&short[300..]), mean(&long[30..]));
+        assert!((330..=360).contains(&short), "{short} of 350 us");
+        assert!(long < 25, "{long} of 0 us: at the share of all of them it would be 530");
+    }
+
+    #[test]
+    fn a_line_at_the_beginning_of_a_long_stretch_is_charged_there() {
+        let mut course = Course::new();
+        for _ in 0..200 {
+            course.run(&[1_000, 3_000], false);
+        }
+        course.slot.age = 3 * LONG;
+        let late = line_time(&course.slot, LONG, &Course::experiment());
+        assert!(late < LONG / 50, "{late} of {LONG} ns in the last part");
+    }
+
+    proptest! {
+        /// Whatever stretches there are, and whether or not they are charged before their ends: the sum is what the line has had, to a
+        /// few percent (a share looks back on a few samples only).
+        #[test]
+        fn all_in_all_the_line_is_charged_what_it_had(
+            kinds in prop::collection::vec((prop::collection::vec(1u64..1_500, 1..5), any::<bool>()), 1..5),
+            order in prop::collection::vec(any::<prop::sample::Index>(), 3_000),
+        ) {
+            let mut course = Course::new();
+            let (mut charged, mut line, mut all) = (0, 0, 0);
+            for which in order {
+                let (pieces, ahead) = which.get(&kinds);
+                charged += course.run(pieces, *ahead);
+                line += 1000 * pieces.iter().step_by(2).sum::<u64>();
+                all += 1000 * pieces.iter().sum::<u64>();
+            }
+            let off = (charged as f64 - line as f64) / all as f64;
+            prop_assert!(off.abs() < 0.03, "{charged} of {line} ns, of {all} in all");
+        }
+    }
+
+    #[test]
+    fn what_is_charged_ahead_is_not_charged_again() {
+        let mut slot = thread();
+        let experiment = Experiment { speedup: 1000, ..experiment() };
+        begin(&mut slot, place(1, 1, true));
+        observe(&mut slot, true, 1_000_000, &experiment);
+        (slot.age, slot.cpu_uncharged) = (300_000, 300_000);
+        let first = charge_ahead(&mut slot, &experiment, u64::MAX);
+        assert!(first > 299_000);
+        assert_eq!(charge_ahead(&mut slot, &experiment, u64::MAX), 0);
+        (slot.age, slot.cpu_uncharged) = (400_000, 400_000);
+        let rest = charge(&mut slot, &experiment, u64::MAX);
+        assert!((399_000..=400_000).contains(&(first + rest)), "{first} and {rest} of 400,000 ns");
+        assert_eq!((slot.cpu_uncharged, slot.ahead), (0, 0));
+    }
+
+    #[test]
+    fn what_was_charged_too_much_ahead_is_taken_from_the_next_stretch() {
+        let mut slot = thread();
+        let experiment = Experiment { speedup: 1000, ..experiment() };
+        begin(&mut slot, place(1, 1, true));
+        observe(&mut slot, true, 1_000_000, &experiment);
+        slot.ahead = 500_000;
+        (slot.age, slot.cpu_uncharged) = (400_000, 400_000);
+        assert_eq!(charge(&mut slot, &experiment, u64::MAX), 0);
+        begin(&mut slot, place(1, 1, true));
+        (slot.age, slot.cpu_uncharged) = (400_000, 400_000);
+        let next = charge(&mut slot, &experiment, u64::MAX);
+        assert!((298_000..=301_000).contains(&next), "{next} of 300,000 ns");
     }
 
     #[test]

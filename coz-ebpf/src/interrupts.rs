@@ -110,6 +110,7 @@ pub fn soft_raise(vector: u32) {
     // SAFETY: a helper without arguments.
     let required = thread.catch_up(&experiment, unsafe { bpf_ktime_get_ns() });
     thread.charge(&experiment, required);
+    thread.begin_stretch(true);
     state.raised_local = absorbed(thread.slot);
     state.raised_epoch = experiment.epoch;
     state.raised = 1;

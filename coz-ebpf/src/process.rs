@@ -59,6 +59,7 @@ pub fn try_fork(child: Task) -> Option<()> {
     let now = now();
     let required = parent.catch_up(&experiment, now);
     parent.charge(&experiment, required);
+    parent.begin_stretch(true);
 
     let at = offsets();
     let child_tid: u32 = read(child, at.task_pid)?;

@@ -67,7 +67,7 @@ pub fn try_sample(ctx: &PerfEventContext) -> Option<()> {
     let waits = thread::meet(both as u32, hit, now, experiment.period_ns) && spins;
     thread.slot.spinning.observe(waits, weight, experiment.period_ns);
     stretch::observe(thread.slot, hit, weight, &experiment);
-    required = thread.charge(&experiment, required);
+    required = thread.charge_at_sample(&experiment, required, control.threshold_ns);
     if user_mode && !waits && debt(thread.slot, required) >= control.threshold_ns && now < control.deadline_ns
     {
         let counts_from = now + clock::rest_of_sample(&experiment);

@@ -53,11 +53,17 @@ fn leaves_cpu(tid: u32, mut thread: Thread, state: u32, preempted: bool) {
     let now = now();
     let mut required = thread.catch_up(&experiment, now);
     let paying = thread.target.paying != 0;
+    // A preempted thread is ready to run whatever it was about to wait for.
+    let blocks = state != 0 && !preempted;
     thread.slot.flags &= !flags::PAYING;
     if paying {
         thread.slot.flags |= flags::PAYING;
     } else {
-        required = thread.charge(&experiment, required);
+        required = if blocks {
+            thread.charge(&experiment, required)
+        } else {
+            thread.charge_ahead(&experiment, required)
+        };
         // The time of sending counts only while the thread goes straight into its handler.
         thread.slot.sent_at = 0;
     }
@@ -67,16 +73,15 @@ fn leaves_cpu(tid: u32, mut thread: Thread, state: u32, preempted: bool) {
         return;
     }
     thread.slot.on_cpu_since = 0;
-    // A preempted thread is ready to run whatever it was about to wait for.
-    if state == 0 || preempted {
-        thread.slot.ready_at = now;
-    } else {
+    if blocks {
         thread.slot.blocked_at = now;
         thread.slot.ready_at = 0;
         // Our handler's own sleep is no part of the program.
         if !paying {
             thread.begin_stretch(false);
         }
+    } else {
+        thread.slot.ready_at = now;
     }
 }
 

@@ -123,10 +123,29 @@ impl Thread {
         }
     }
 
-    /// Charges the line's share of the CPU time since the last charge.
+    /// Charges the line's share of the CPU time since the last charge; the present stretch has ended. Returns the new `G`.
     #[inline(always)]
     pub fn charge(&mut self, experiment: &Experiment, required: u64) -> u64 {
         let charged = clock::charge(self.slot, experiment, required);
+        self.charged(charged, experiment, required)
+    }
+
+    /// It loses its CPU, and the stretch goes on.
+    #[inline(always)]
+    pub fn charge_ahead(&mut self, experiment: &Experiment, required: u64) -> u64 {
+        let charged = clock::charge_ahead(self.slot, experiment, required);
+        self.charged(charged, experiment, required)
+    }
+
+    /// A sample: the stretch goes on.
+    #[inline(always)]
+    pub fn charge_at_sample(&mut self, experiment: &Experiment, required: u64, threshold: u64) -> u64 {
+        let charged = clock::charge_at_sample(self.slot, experiment, required, threshold);
+        self.charged(charged, experiment, required)
+    }
+
+    #[inline(always)]
+    fn charged(&self, charged: u64, experiment: &Experiment, required: u64) -> u64 {
         if charged == 0 {
             return required;
         }

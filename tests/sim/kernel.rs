@@ -23,6 +23,9 @@ pub(super) enum At {
     Kernel,
 }
 
+/// The place where threads make others.
+const FORKS: u64 = u64::MAX;
+
 impl Profiler {
     /// A sample of a running thread. Whether it is asked to pay.
     pub fn sample(&mut self, id: Id, line: Line, at: At, now: Ns) -> bool {
@@ -88,7 +91,8 @@ impl Profiler {
         let experiment = self.experiment();
         let mut required = self.catch_up(id, &experiment, now);
         if self.targets[id].paying == 0 {
-            required = self.charge(id, &experiment, required, now, End::Stops);
+            let end = if runnable { End::Preempted } else { End::Stops };
+            required = self.charge(id, &experiment, required, now, end);
             self.slots[id].sent_at = 0;
         }
         let slot = &mut self.slots[id];
@@ -179,6 +183,7 @@ impl Profiler {
         let experiment = self.experiment();
         let required = self.catch_up(parent, &experiment, now);
         self.charge(parent, &experiment, required, now, End::Wakes);
+        self.begin_stretch(parent, FORKS, true);
         self.join(child);
         let parent = self.slots[parent];
         clock::inherit(&mut self.slots[child], &parent);

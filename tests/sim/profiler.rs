@@ -219,7 +219,15 @@ impl Profiler {
             slot.share.value = SHARE_ONE;
             slot.share.weight = 1;
         }
-        let charged = clock::charge(slot, experiment, required);
+        let charged = match (self.rules.charging, end) {
+            (Charging::Places | Charging::Fluid, End::Open) => {
+                clock::charge_at_sample(slot, experiment, required, self.control.threshold_ns)
+            }
+            (Charging::Places | Charging::Fluid, End::Preempted) => {
+                clock::charge_ahead(slot, experiment, required)
+            }
+            _ => clock::charge(slot, experiment, required),
+        };
         self.charged(id, charged, experiment, required, now)
     }
 

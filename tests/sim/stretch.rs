@@ -12,10 +12,12 @@ use super::Ns;
 /// How a stretch ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
-    /// The thread loses its CPU.
+    /// The thread blocks.
     Stops,
     /// It wakes another one.
     Wakes,
+    /// It loses its CPU.
+    Preempted,
     /// It has not ended: a sample. What goes on for long is cut there, and is a kind of its own.
     Open,
 }
@@ -74,7 +76,12 @@ impl Stretch {
     /// the account is set right, with what was charged too much taken from the next one.
     pub fn take(&mut self, cpu: Ns, end: End, period: Ns) -> Ns {
         self.cpu += cpu;
-        let kind = usize::from(self.after_wake) * 3 + end as usize;
+        let ends = match end {
+            End::Stops | End::Preempted => 0,
+            End::Wakes => 1,
+            End::Open => 2,
+        };
+        let kind = usize::from(self.after_wake) * 3 + ends;
         let start = usize::from(self.after_wake);
         let known =
             [self.kinds[kind], self.starts[start], self.all].into_iter().find(|share| share.weight >= period);

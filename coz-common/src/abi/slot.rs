@@ -63,8 +63,14 @@ pub struct KernelSlot {
     pub private: u64,
     /// The kinds of stretches seen in this epoch.
     pub kinds: [Kind; STRETCH_KINDS as usize],
+    /// CPU time behind those samples of the present stretch that no class has yet, in units of 1024 ns.
+    pub met: u32,
+    /// The part of it on the selected line.
+    pub met_line: u32,
+    /// Line time that was charged before the end of its stretch, less what such ends have set right, nanoseconds.
+    pub ahead: u64,
     /// To a cache line: neighbours run on other CPUs.
-    pub _reserved: [u64; 4],
+    pub _reserved: [u64; 2],
 }
 
 /// In how many places a thread's visits are counted: one for each of the first throughput points, the last for all others.
@@ -95,15 +101,15 @@ pub struct Kind {
     pub place: u32,
     /// Of the CPU time in these stretches.
     pub share: Share,
-    /// The same, by how much of its CPU time in the stretch the thread has had: up to 65.5 us ([`AGE_FIRST`]), up to twice as much, and so on; the
-    /// last without an end.
-    pub ages: [Share; STRETCH_AGES],
+    /// The same, by the length of the stretch: up to 65.5 us of CPU time ([`LENGTH_FIRST`]), up to twice as much, and so on; the last three are of
+    /// those longer than that, by how old they were: see [`crate::stretch`].
+    pub classes: [Share; STRETCH_CLASSES],
 }
 
-/// How many ages of a stretch are told apart.
-pub const STRETCH_AGES: usize = 8;
-/// Where the first age ends, nanoseconds of CPU time; each of the next ones at twice as much as the one before.
-pub const AGE_FIRST: u64 = 1 << 16;
+/// How many classes of stretches that begin at the same place are told apart.
+pub const STRETCH_CLASSES: usize = 8;
+/// Up to which CPU time a stretch is of the first length, nanoseconds; each of the next ones up to twice as much as the one before.
+pub const LENGTH_FIRST: u64 = 1 << 16;
 
 impl KernelSlot {
     /// The slot gets a new owner: everything but the claimed key is set anew.
