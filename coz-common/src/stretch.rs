@@ -265,23 +265,25 @@ mod tests {
         assert!((average - 4.0 / 7.0).abs() < 0.05, "a new kind is taken for the average: {average}");
     }
 
-    /// A thread whose stretches all begin at one place, sampled every 333 us of its time: what each was charged, `ahead` of its end in all
-    /// those of which that is true.
+    /// A thread whose stretches all begin at one place, sampled every 333 us of its time, give or take half of that: a clock in step with the
+    /// stretches would meet the same part of each.
     struct Course {
         slot: KernelSlot,
         to_sample: u64,
+        samples: u64,
     }
 
     impl Course {
         fn new() -> Self {
-            Self { slot: thread(), to_sample: 333_000 }
+            Self { slot: thread(), to_sample: 333_000, samples: 0 }
         }
 
         fn experiment() -> Experiment {
             Experiment { speedup: 1000, period_ns: 333_000, ..experiment() }
         }
 
-        /// A stretch of these pieces, microseconds, in turn of the line and of something else. Returns the line time charged.
+        /// A stretch of these pieces, microseconds, in turn of the line and of something else; charged in advance at each sample or not. Returns the
+        /// line time charged.
         fn run(&mut self, pieces: &[u64], ahead: bool) -> u64 {
             let experiment = Self::experiment();
             let mut charged = 0;
@@ -294,7 +296,9 @@ mod tests {
                     left -= ran;
                     self.to_sample -= ran;
                     if self.to_sample == 0 {
-                        self.to_sample = 333_000;
+                        // Multiples of the golden ratio are spread evenly.
+                        self.samples += 1;
+                        self.to_sample = 166_500 + (self.samples * 618_034 % 1_000_000) * 333 / 1000;
                         observe(&mut self.slot, index % 2 == 0, 333_000, &experiment);
                         let threshold = if ahead { 0 } else { u64::MAX };
                         charged += charge_at_sample(&mut self.slot, &experiment, u64::MAX / 2, threshold);

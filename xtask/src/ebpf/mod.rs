@@ -2,6 +2,7 @@
 //!
 //! A plain `cargo build` takes the committed object, so that stable Rust is all that it needs.
 
+mod panics;
 mod provenance;
 mod strip;
 mod toolchain;
@@ -89,6 +90,7 @@ fn compile(way: Way) -> Result<Built> {
     let path = toolchain.compile()?;
     let raw = fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
     let object = without_dwarf(&raw).with_context(|| format!("cannot strip {}", path.display()))?;
+    panics::ensure_none(&object)?;
     let provenance = Provenance::of(&object, &toolchain)?;
     Ok(Built { object, provenance })
 }
