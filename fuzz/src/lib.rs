@@ -16,7 +16,7 @@ use coz_user::report;
 use coz_user::symbols::{
     Granularity, JitMap, Lines, Mapping, Module, Scope, UnwindTable, demangle, short_name,
 };
-use coz_user::target::{process, seccomp};
+use coz_user::target::{cgroup, process, seccomp};
 
 /// A target.
 pub struct Target {
@@ -150,7 +150,7 @@ pub fn profile(data: &[u8]) {
 pub fn quota_files(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     let _ = quota::Counts::parse(&text).since(&quota::Counts::default());
-    let _ = quota::files(&text).len();
+    let _ = cgroup::folders(&text, "cpu").len();
 }
 
 /// A process's seccomp filter.

@@ -100,6 +100,7 @@ impl Session {
             startup: self.startup,
             sampling: self.overhead.pace.taken(stats.get(Stat::Samples)),
             nominal_samples: self.overhead.pace.nominal(stats.get(Stat::Samples)),
+            expected_samples: self.overhead.pace.expected(Nanos(stats.get(Stat::CpuNs))),
             steal_share: MachineTime::read().stolen_since(self.machine_time),
             busy: MachineTime::read().busy_since(self.machine_time),
             held_back: self.machine.held_back(),

@@ -72,6 +72,8 @@ pub struct Facts {
     pub delayed_samples: u64,
     /// All samples of the set, likewise.
     pub nominal_samples: u64,
+    /// How many the set's CPU time should have.
+    pub expected_samples: u64,
     /// From our start to the release of the program.
     pub startup: Nanos,
     /// CPU time that samples took.
@@ -178,6 +180,7 @@ pub fn health(stats: &Stats, facts: Facts) -> Health {
         steal_share: facts.steal_share,
         undelayed_ns: facts.wall.since(facts.delayed_wall).0,
         undelayed_samples: facts.nominal_samples.saturating_sub(facts.delayed_samples),
+        clock_samples: (facts.nominal_samples, facts.expected_samples),
         startup_ns: facts.startup.0,
         sampling_ns: facts.sampling.0,
         delay_ns: facts.delay.0,

@@ -170,6 +170,12 @@ impl Pace {
         nominal.saturating_add(self.scaled(samples.saturating_sub(counted)))
     }
 
+    /// So many of these so much CPU time should have.
+    #[must_use]
+    pub fn expected(&self, cpu: Nanos) -> u64 {
+        (cpu.0 as f64 * f64::from(self.first) / 1e9).round() as u64
+    }
+
     /// The same of samples that were taken at the present rate.
     #[must_use]
     pub fn scaled(&self, samples: u64) -> u64 {

@@ -1,9 +1,8 @@
 //! CPU quotas of control groups: how often one stopped the program.
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-};
+use std::{fs, path::PathBuf};
+
+use crate::target::cgroup;
 
 /// What the kernel counted about one control group's quota.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -58,7 +57,8 @@ impl Quotas {
     pub fn of(pid: i32) -> Self {
         let text = fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
         let read = |path: PathBuf| Some((path.clone(), Counts::parse(&fs::read_to_string(path).ok()?)));
-        Self { groups: files(&text).into_iter().filter_map(read).collect() }
+        let files = cgroup::folders(&text, "cpu").into_iter().map(|group| group.join("cpu.stat"));
+        Self { groups: files.filter_map(read).collect() }
     }
 
     /// What was added since then, by the quota that stopped the program most often.
@@ -69,34 +69,6 @@ impl Quotas {
         };
         self.groups.iter().filter_map(added).max_by_key(|counts| counts.throttled_ns).unwrap_or_default()
     }
-}
-
-/// Where the counts of the groups in a `/proc/PID/cgroup` stand, from the process's own upwards.
-#[must_use]
-pub fn files(text: &str) -> Vec<PathBuf> {
-    let mut files = Vec::new();
-    for line in text.lines() {
-        let mut fields = line.splitn(3, ':');
-        let (Some(_), Some(controllers), Some(group)) = (fields.next(), fields.next(), fields.next()) else {
-            continue;
-        };
-        let roots: &[&str] = match controllers {
-            // Version 2, where it is mounted alone and beside version 1.
-            "" => &["/sys/fs/cgroup", "/sys/fs/cgroup/unified"],
-            _ if controllers.split(',').any(|c| c == "cpu") => {
-                &["/sys/fs/cgroup/cpu,cpuacct", "/sys/fs/cgroup/cpu"]
-            }
-            _ => continue,
-        };
-        let relative = Path::new(group.trim_start_matches('/'));
-        for root in roots {
-            let group = Path::new(root).join(relative);
-            files.extend(
-                group.ancestors().take_while(|above| above.starts_with(root)).map(|g| g.join("cpu.stat")),
-            );
-        }
-    }
-    files
 }
 
 #[cfg(test)]
@@ -122,16 +94,5 @@ mod tests {
             Counts::default(),
             "a group that was made anew"
         );
-    }
-
-    #[test]
-    fn quotas_of_the_groups_above_count_too() {
-        let found = files("0::/user.slice/app.scope\n");
-        let expected = ["user.slice/app.scope/cpu.stat", "user.slice/cpu.stat", "cpu.stat"];
-        assert_eq!(found[..3], expected.map(|file| Path::new("/sys/fs/cgroup").join(file)));
-        let old = files("4:cpu,cpuacct:/docker/x\n3:memory:/docker/x\n");
-        assert_eq!(old[0], Path::new("/sys/fs/cgroup/cpu,cpuacct/docker/x/cpu.stat"));
-        assert_eq!(old.len(), 6, "memory has no quota of time");
-        assert_eq!(files("nonsense"), Vec::<PathBuf>::new());
     }
 }

@@ -137,6 +137,8 @@ pub struct Machine {
     pub uid: u32,
     /// Effective capabilities.
     pub capabilities: Reading<Capabilities>,
+    /// Whether a seccomp filter is on coz-bpf itself (containers have one), and so on all that it starts.
+    pub filtered: Reading<bool>,
     /// Whether user ids here are not the machine's own: capabilities are worth nothing outside then.
     pub user_namespace: Reading<bool>,
     /// `x86_64`, ...
@@ -187,6 +189,9 @@ impl Machine {
         Self {
             uid: nix::unistd::geteuid().as_raw(),
             capabilities: Reading::parse(read("/proc/self/status"), parse_capabilities),
+            filtered: Reading::parse(read("/proc/self/status"), |status| {
+                Some(status_field(status, "Seccomp")? != "0")
+            }),
             user_namespace: Reading::parse(read("/proc/self/uid_map"), |map| Some(!is_identity_map(map))),
             architecture: std::env::consts::ARCH,
             release: Reading::parse(read("/proc/sys/kernel/osrelease"), |text| Some(text.trim().to_owned())),

@@ -75,6 +75,35 @@ impl Group {
     }
 }
 
+/// The folders of the groups that a `/proc/PID/cgroup` names, each followed by those above it: of version 2, and of that hierarchy of
+/// version 1 that has this controller. Where these are mounted by custom; not all of them are there.
+#[must_use]
+pub fn folders(text: &str, controller: &str) -> Vec<PathBuf> {
+    let mut folders = Vec::new();
+    for line in text.lines() {
+        let mut fields = line.splitn(3, ':');
+        let (Some(_), Some(controllers), Some(group)) = (fields.next(), fields.next(), fields.next()) else {
+            continue;
+        };
+        let base = Path::new("/sys/fs/cgroup");
+        let roots = match controllers {
+            // Version 2, where it is mounted alone and beside version 1.
+            "" => [base.to_owned(), base.join("unified")],
+            _ if controllers.split(',').any(|one| one == controller) => {
+                [base.join(controllers), base.join(controller)]
+            }
+            _ => continue,
+        };
+        let relative = Path::new(group.trim_start_matches('/'));
+        for root in roots {
+            let group = root.join(relative);
+            folders
+                .extend(group.ancestors().take_while(|above| above.starts_with(&root)).map(Path::to_owned));
+        }
+    }
+    folders
+}
+
 fn collect(folder: &Path, depth: usize, found: &mut Vec<u32>) {
     let text = fs::read_to_string(folder.join(PROCS)).unwrap_or_default();
     // 0: a process that this pid namespace does not see.
@@ -119,6 +148,18 @@ mod tests {
         let text = "cgroup /sys/fs/cgroup/cpu cgroup rw,cpu 0 0\ntmpfs /tmp tmpfs rw 0 0\ncgroup2 /sys/fs/cgroup/u cgroup2 rw 0 0\n";
         let found: Vec<_> = mounts(text).into_iter().map(|m| (m.folder, m.unified)).collect();
         assert_eq!(found, [("/sys/fs/cgroup/u".into(), true), ("/sys/fs/cgroup/cpu".into(), false)]);
+    }
+
+    #[test]
+    fn the_groups_above_come_after_the_processs_own() {
+        let found = folders("0::/user.slice/app.scope\n", "cpu");
+        let expected = ["user.slice/app.scope", "user.slice", ""];
+        assert_eq!(found[..3], expected.map(|folder| Path::new("/sys/fs/cgroup").join(folder)));
+        let old = folders("4:cpu,cpuacct:/docker/x\n3:memory:/docker/x\n", "cpu");
+        assert_eq!(old[0], Path::new("/sys/fs/cgroup/cpu,cpuacct/docker/x"));
+        assert_eq!(old[3], Path::new("/sys/fs/cgroup/cpu/docker/x"));
+        assert_eq!(old.len(), 6, "memory is another hierarchy");
+        assert_eq!(folders("nonsense", "cpu"), Vec::<PathBuf>::new());
     }
 
     #[test]

@@ -3,6 +3,7 @@
 pub mod binary;
 pub mod cgroup;
 pub mod exit;
+pub mod frozen;
 pub mod identity;
 pub mod inject;
 pub mod launch;

@@ -4,6 +4,7 @@
 #[path = "../bad_input/elf32.rs"]
 mod elf32;
 mod filtered;
+mod frozen;
 mod killed;
 mod paying;
 mod refusals;

@@ -114,6 +114,8 @@ fn samples_that_are_rarer_stand_for_more_time() {
     assert_eq!(pace.nominal(1000), 1000);
     // 3989 / 499 = 7.99.
     assert_eq!((pace.nominal(1100), pace.scaled(100)), (1799, 799));
+    // What is scaled to the first rate is compared with what there should be at that.
+    assert_eq!(pace.expected(Nanos(2_000_000_000)), 2 * 3989);
 }
 
 #[test]

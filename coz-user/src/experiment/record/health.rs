@@ -42,6 +42,9 @@ pub struct Health {
     /// Samples of the profiled set in that time, as if all had been taken at the first rate; 0 in files that do not tell.
     #[serde(skip_serializing_if = "is_zero")]
     pub undelayed_samples: u64,
+    /// Samples of the profiled set, as if all had been taken at the first rate, and how many its CPU time should have; zeros in files
+    /// that do not tell.
+    pub clock_samples: (u64, u64),
     /// From the start of the profiler to the release of the program.
     pub startup_ns: u64,
     /// CPU time that taking samples cost.

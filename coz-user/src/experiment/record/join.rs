@@ -20,6 +20,7 @@ impl Runtime {
             steal_share,
             undelayed_ns,
             undelayed_samples,
+            clock_samples,
             startup_ns,
             sampling_ns,
             delay_ns,
@@ -56,6 +57,8 @@ impl Runtime {
             (&mut ours.throttled_ns, throttled_ns),
             (&mut ours.outside_ns, outside_ns),
             (&mut ours.held_back_ns, held_back_ns),
+            (&mut ours.clock_samples.0, clock_samples.0),
+            (&mut ours.clock_samples.1, clock_samples.1),
             (&mut ours.quota_periods.0, quota_periods.0),
             (&mut ours.quota_periods.1, quota_periods.1),
         ] {

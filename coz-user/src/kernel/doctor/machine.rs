@@ -26,6 +26,7 @@ pub(super) fn judge(machine: &Machine) -> Vec<Check> {
         rights,
         namespace,
         others(machine),
+        filters(machine),
         architecture(machine),
         kernel(machine),
         btf(machine),
@@ -58,7 +59,7 @@ pub(super) fn judge(machine: &Machine) -> Vec<Check> {
 }
 
 /// Everything without root; the last two for points in code on newer kernels, and for other users' programs.
-const FIX: &str = "sudo coz-bpf ...   (or: sudo setcap cap_bpf,cap_perfmon,cap_sys_ptrace,cap_sys_admin,cap_dac_override=ep \"$(command -v coz-bpf)\")";
+const FIX: &str = "sudo coz-bpf ...   (in a container: start it with --privileged --pid=host; or: sudo setcap cap_bpf,cap_perfmon,cap_sys_ptrace,cap_sys_admin,cap_dac_override=ep \"$(command -v coz-bpf)\")";
 
 fn privileges(machine: &Machine) -> Check {
     const NAME: &str = "privileges";
@@ -107,6 +108,29 @@ fn others(machine: &Machine) -> Check {
             let found = format!("only user {}'s own programs: without {}", machine.uid, missing.join(", "));
             Check::new(NAME, Note, found, NEEDED).fix(FIX)
         }
+    }
+}
+
+/// Delaying programs with a seccomp filter: who asks the kernel for it may have none itself.
+fn filters(machine: &Machine) -> Check {
+    const NAME: &str = "seccomp filters";
+    const NEEDED: &str = "CAP_SYS_ADMIN and no filter on coz-bpf itself, to delay programs with a filter: containers, sandboxes";
+    let admin = machine.capabilities.value().map(|held| held.has(capability::SYS_ADMIN));
+    match (&machine.filtered, admin) {
+        (Reading::Value(true), _) => Check::new(
+            NAME,
+            Warn,
+            "coz-bpf is behind one: neither what it starts nor others with one can be delayed, only watched",
+            NEEDED,
+        )
+        .fix("run coz-bpf on the host, or start the container with --security-opt seccomp=unconfined or --privileged"),
+        (Reading::Value(false), Some(true)) => Check::new(NAME, Good, "can be read", NEEDED),
+        (Reading::Value(false), Some(false)) => {
+            let found = "cannot be read: without CAP_SYS_ADMIN, programs with one are only watched";
+            Check::new(NAME, Note, found, NEEDED).fix(FIX)
+        }
+        // A kernel without seccomp has no filters.
+        _ => Check::new(NAME, Good, "not known to be there", NEEDED),
     }
 }
 

@@ -127,6 +127,19 @@ fn stolen_time() {
 }
 
 #[test]
+fn cpus_that_stand_still_unseen() {
+    let few = only(|h| h.clock_samples = (880, 1000));
+    assert!(few.starts_with("there were 12 % fewer samples") && !refuses(&few), "{few}");
+    let half = only(|h| h.clock_samples = (5470, 10_000));
+    assert!(half.starts_with("there were 45 % fewer samples") && refuses(&half), "{half}");
+    let more = only(|h| h.clock_samples = (1300, 1000));
+    assert!(more.starts_with("there were 30 % more samples") && !more.contains("stood still"), "{more}");
+    for fine in [(0, 0), (930, 1000), (1070, 1000), (300, 900)] {
+        assert_eq!(said(&run(|h| h.clock_samples = fine)), [""; 0], "{fine:?}");
+    }
+}
+
+#[test]
 fn a_cpu_quota() {
     let little = only(|h| h.quota_periods = (100, 2));
     assert!(little.contains("quota stopped the program in 2 %") && !refuses(&little), "{little}");

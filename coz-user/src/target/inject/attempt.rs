@@ -114,6 +114,7 @@ fn refusal(pid: i32, program: &Program, error: io::Error) -> Result<(), Refused>
         Some(libc::EPERM) => Err(tracer(pid).map_or(Refused::NoPrivileges, |by| Refused::Traced { by })),
         Some(_) => Err(Refused::Failed { what: "stop a thread", error }),
         None if error.kind() == io::ErrorKind::Unsupported => Err(Refused::NotX86),
+        None if error.kind() == io::ErrorKind::ResourceBusy => Err(Refused::Frozen),
         None => Ok(()),
     }
 }

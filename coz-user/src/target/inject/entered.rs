@@ -49,6 +49,8 @@ pub enum LeaveError {
     },
     /// None of its threads could be stopped in time.
     Unstoppable,
+    /// Its control group is frozen.
+    Frozen,
     /// Threads are still in the handler: somebody still makes them pay.
     StillInside,
     /// A filter that has been installed since does not allow it.
@@ -68,6 +70,7 @@ impl fmt::Display for LeaveError {
             Self::Traced { by } => write!(f, "process {by} traces it"),
             Self::Unstoppable => f.write_str("none of its threads could be stopped in time"),
             Self::Filtered(why) => why.fmt(f),
+            Self::Frozen => f.write_str("its control group is frozen"),
             Self::StillInside => f.write_str("threads are still in the handler"),
             Self::Failed { what, error } => write!(f, "cannot {what}: {error}"),
         }
@@ -81,6 +84,7 @@ impl From<Refused> for LeaveError {
         match why {
             Refused::Traced { by } => Self::Traced { by },
             Refused::Filtered(why) => Self::Filtered(why),
+            Refused::Frozen => Self::Frozen,
             Refused::Failed { what: leave::STILL_INSIDE, .. } => Self::StillInside,
             Refused::Failed { what, error } => Self::Failed { what, error },
             Refused::NoPrivileges => {

@@ -21,6 +21,8 @@ pub enum Refused {
     },
     /// It is stopped (job control).
     Stopped,
+    /// Its control group is frozen.
+    Frozen,
     /// It uses the signal that asks to pay.
     SignalInUse {
         /// Its number.
@@ -97,6 +99,9 @@ impl fmt::Display for Refused {
                 write!(f, "process {by} traces it already; end that one first (`ps -fp {by}`)")
             }
             Self::Stopped => f.write_str("it is stopped; let it go on first (`kill -CONT`)"),
+            Self::Frozen => f.write_str(
+                "its control group is frozen; let it go on first (`docker unpause`, `systemctl thaw`)",
+            ),
             Self::SignalInUse { signal } => {
                 write!(f, "it uses signal {signal}, which is the one that asks to pay")
             }

@@ -25,7 +25,7 @@ use super::{
     restart, rseq,
     trace::{self, Registers, Stop},
 };
-use crate::target::seccomp;
+use crate::target::{frozen::is_frozen, seccomp};
 
 /// How long a thread may take to stop: it does so at once, unless it waits for a disk or the like, or for a CPU.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -90,8 +90,12 @@ impl Held {
     ///
     /// # Errors
     /// `ESRCH`: it is gone, or runs another program. `EPERM`: somebody traces it, or we may not. `TimedOut`: it does not
-    /// stop; it is let go of when the calling thread ends. `Unsupported`: it is in 32-bit code.
+    /// stop; it is let go of when the calling thread ends. `Unsupported`: it is in 32-bit code. `ResourceBusy`: it is frozen.
     pub fn stop(pid: i32, tid: i32, program: &Program, gate: Gate) -> io::Result<Self> {
+        // It might stop, but would run nothing.
+        if is_frozen(pid) {
+            return Err(io::ErrorKind::ResourceBusy.into());
+        }
         let hold = Hold::begin(pid).ok_or(io::ErrorKind::TimedOut)?;
         seize(pid, tid)?;
         let since = Instant::now();

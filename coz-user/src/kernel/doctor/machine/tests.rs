@@ -11,6 +11,7 @@ fn good() -> Machine {
     Machine {
         uid: 0,
         capabilities: Reading::Value(Capabilities(0x1ff_ffff_ffff)),
+        filtered: Reading::Value(false),
         user_namespace: Reading::Value(false),
         architecture: "x86_64",
         release: Reading::Value("6.1.0-18-amd64".into()),
@@ -79,6 +80,19 @@ fn what_only_root_may_is_told_apart() {
     );
     let check = judge(&user).into_iter().find(|check| check.name == "uprobes").unwrap();
     assert!(check.fix.is_some_and(|fix| fix.contains("setcap") && fix.contains("cap_sys_admin")));
+}
+
+#[test]
+fn a_filter_on_coz_bpf_itself_is_said_to_forbid_delays() {
+    let check = filters(&Machine { filtered: Reading::Value(true), ..good() });
+    assert_eq!(check.level, Warn, "it profiles all the same");
+    assert!(check.found.contains("neither what it starts"), "{check:?}");
+    assert!(check.fix.is_some_and(|fix| fix.contains("--security-opt seccomp=unconfined")));
+    let few = [capability::BPF, capability::PERFMON, capability::SYS_PTRACE];
+    let few = Capabilities(few.iter().fold(0, |set, one| set | 1 << one.0));
+    let user = Machine { capabilities: Reading::Value(few), ..good() };
+    assert_eq!(filters(&user).level, Note);
+    assert_eq!(filters(&Machine { filtered: Reading::Refused(String::new()), ..user }).level, Good);
 }
 
 #[test]
