@@ -1,4 +1,4 @@
-//! What `/proc` says of a process: mappings ([`mappings`]), threads, namespace, signals, seccomp, cgroup.
+//! What `/proc` says of a process: mappings (`mappings`), threads, namespace, signals, seccomp, cgroup.
 //!
 //! Processes end while they are looked at. Every function gives `Ok(None)` then: that is no error.
 
