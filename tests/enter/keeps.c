@@ -79,7 +79,9 @@ int main(int argc, char **argv) {
     puts("begun");
     fflush(stdout);
     struct pollfd input = {.fd = 0, .events = POLLIN};
-    while (poll(&input, 1, 0) <= 0) {
+    const double begun = milliseconds();
+    /* On a busy machine alarms come more slowly: then it takes longer. */
+    while (poll(&input, 1, 0) <= 0 || (with_alarms && alarms < 10 && milliseconds() - begun < 10000)) {
         int lost = spin(300000);
         if (lost) return printf("register %d was not kept\n", lost), 1;
         struct timespec little = {.tv_nsec = 2000000}, rest = {0};

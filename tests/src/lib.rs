@@ -6,6 +6,7 @@ pub mod run;
 #[path = "../sim/mod.rs"]
 pub mod sim;
 pub mod table;
+pub mod turn;
 
 use std::path::PathBuf;
 use std::sync::OnceLock;

@@ -89,6 +89,18 @@ impl Place {
         self.path().join("profile.jsonl")
     }
 
+    /// A copy of a program, here, under this name. Another process writes it: a file that this one has open for writing while
+    /// another test starts something can be open in that, too, and is not executed then.
+    ///
+    /// # Panics
+    /// When it cannot be made.
+    pub fn copy(&self, program: &Path, name: &str) -> PathBuf {
+        let copy = self.path().join(name);
+        let status = Command::new("cp").args([program, &copy]).status();
+        assert!(status.is_ok_and(|status| status.success()), "{} can be copied", program.display());
+        copy
+    }
+
     /// `coz-bpf run ARGS...`, here, with a folder of its own for temporary files.
     pub fn profiled<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> Command {
         let mut command = self.plain(crate::profiler(), ["run"]);

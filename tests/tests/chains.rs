@@ -7,6 +7,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use coz_tests::run::{Ended, Place};
+use coz_tests::turn;
 use coz_user::experiment::record::{self, Profile};
 
 const SECONDS: &str = "4";
@@ -71,6 +72,7 @@ fn assert_right(name: &str, ended: &Ended, profile: &Profile) {
 
 #[test]
 fn time_in_the_c_library_and_in_system_calls_counts_for_the_line_that_called() {
+    let _turn = turn::beside_others();
     let place = Place::new();
     let program = compile(&place, "library_time.c", "gcc", &["-O2", "-g", "-fomit-frame-pointer"]);
     let (ended, profile) = profile(&place, &["-v", program.to_str().expect("UTF-8"), SECONDS]);
@@ -79,6 +81,7 @@ fn time_in_the_c_library_and_in_system_calls_counts_for_the_line_that_called() {
 
 #[test]
 fn a_rust_program_without_frame_pointers_too() {
+    let _turn = turn::beside_others();
     let place = Place::new();
     let flags = ["--edition=2024", "-Copt-level=2", "-g", "-Cforce-frame-pointers=no"];
     let program = compile(&place, "library_time.rs", "rustc", &flags);
@@ -88,6 +91,7 @@ fn a_rust_program_without_frame_pointers_too() {
 
 #[test]
 fn callers_count_too_if_they_are_asked_for() {
+    let _turn = turn::beside_others();
     let place = Place::new();
     let program = compile(&place, "library_time.c", "gcc", &["-O2", "-g", "-fomit-frame-pointer"]);
     let words = ["--inclusive", program.to_str().expect("UTF-8"), SECONDS];
@@ -122,6 +126,7 @@ fn share(profile: &Profile, is_meant: impl Fn(&record::Samples) -> bool) -> f64 
 
 #[test]
 fn lines_that_calls_were_inlined_at_count_for_what_is_below_them() {
+    let _turn = turn::beside_others();
     let place = Place::new();
     let program = compile(&place, "inlined.c", "gcc", &["-O2", "-g"]);
     let program = program.to_str().expect("UTF-8");
@@ -137,6 +142,7 @@ fn lines_that_calls_were_inlined_at_count_for_what_is_below_them() {
 
 #[test]
 fn functions_are_groups_inlined_or_not() {
+    let _turn = turn::beside_others();
     let place = Place::new();
     let program = compile(&place, "inlined.c", "gcc", &["-O2", "-g"]);
     let program = program.to_str().expect("UTF-8");
@@ -155,6 +161,7 @@ fn functions_are_groups_inlined_or_not() {
 /// One thread: half of a line is worth half of what is spent below it, of the time that the thread has a CPU.
 #[test]
 fn effects_of_lines_that_calls_were_inlined_at_are_right() {
+    let _turn = turn::alone();
     let compiled = Place::new();
     let program = compile(&compiled, "inlined.c", "gcc", &["-O2", "-g"]);
     let program = program.to_str().expect("UTF-8");
@@ -188,6 +195,7 @@ fn effects_of_lines_that_calls_were_inlined_at_are_right() {
 
 #[test]
 fn a_line_without_code_of_its_own_is_said_to_be_one() {
+    let _turn = turn::beside_others();
     let place = Place::new();
     let program = compile(&place, "inlined.c", "gcc", &["-O2", "-g"]);
     let line = format!("inlined.c:{}", line_of("way"));
@@ -197,6 +205,7 @@ fn a_line_without_code_of_its_own_is_said_to_be_one() {
 
 #[test]
 fn a_sample_that_is_unwound_costs_at_most_three_microseconds() {
+    let _turn = turn::alone();
     // Held open: the kernel measures as long as somebody has it.
     let _measuring = aya::sys::enable_stats(aya::sys::Stats::RunTime).expect("root, and Linux 5.8");
     let place = Place::new();

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use coz_tests::run::{Ended, Place};
+use coz_tests::turn;
 use serde_json::Value;
 
 const ROUNDS: u64 = 400;
@@ -58,6 +59,7 @@ fn counted(place: &Place, options: &[&str], program: &Path, expected: &[(&str, u
 
 #[test]
 fn functions_lines_returns_and_system_calls_are_counted_exactly() {
+    let _turn = turn::beside_others();
     let place = Place::new();
     // As Ubuntu's compiler builds everything: functions begin with endbr64.
     for (name, flags) in [("plain", &[][..]), ("fixed", &["-no-pie"]), ("cet", &["-fcf-protection=full"])] {
@@ -108,6 +110,7 @@ fn functions_lines_returns_and_system_calls_are_counted_exactly() {
 
 #[test]
 fn only_the_programs_own_system_calls_count() {
+    let _turn = turn::beside_others();
     let place = Place::new();
     let program = compile(&place, "shapes.c", "shapes", &[]);
     let own = place.plain("sh", ["-c", "while :; do :; done & wait"]);
@@ -124,6 +127,7 @@ fn only_the_programs_own_system_calls_count() {
 
 #[test]
 fn declared_probes_are_found_with_and_without_semaphore_in_programs_and_libraries() {
+    let _turn = turn::beside_others();
     let options = ["-P", "usdt:test:step", "-P", "usdt:test:other"];
     let expected = [("usdt:test:step", ROUNDS + ROUNDS / 2), ("usdt:test:other", ROUNDS)];
     for (name, flags) in [
@@ -155,6 +159,7 @@ fn declared_probes_are_found_with_and_without_semaphore_in_programs_and_librarie
 
 #[test]
 fn probes_that_a_system_library_declares() {
+    let _turn = turn::beside_others();
     let place = Place::new();
     let program = compile(&place, "throws.cpp", "throws", &[]);
     let point = "throws=libstdc++.so.6@usdt:libstdcxx:throw";
@@ -163,6 +168,7 @@ fn probes_that_a_system_library_declares() {
 
 #[test]
 fn exceptions_pass_through_a_function_whose_returns_are_counted() {
+    let _turn = turn::beside_others();
     let place = Place::new();
     let program = compile(&place, "throws.cpp", "throws", &[]);
     let ended = counted(
@@ -180,6 +186,7 @@ fn exceptions_pass_through_a_function_whose_returns_are_counted() {
 
 #[test]
 fn the_header_of_coz_counts_exactly() {
+    let _turn = turn::alone();
     let place = Place::new();
     let program = compile(&place, "instrumented.c", "instrumented", &[]);
     let rounds = (40 * ROUNDS).to_string();
@@ -198,6 +205,7 @@ fn the_header_of_coz_counts_exactly() {
 
 #[test]
 fn the_crate_of_coz_counts_exactly() {
+    let _turn = turn::beside_others();
     let place = Place::new();
     let manifest = "[package]\nname = \"crated\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\
                     [dependencies]\ncoz = \"=0.1.3\"\n[profile.release]\ndebug = true\n[workspace]\n";
@@ -220,6 +228,7 @@ fn the_crate_of_coz_counts_exactly() {
 
 #[test]
 fn a_latency_is_measured_in_its_thread_and_agrees_with_littles_law() {
+    let _turn = turn::alone();
     let place = Place::new();
     let program = compile(&place, "shapes.c", "shapes", &[]);
     // Without delays every experiment is one of those from which these figures are: as many as it takes to tell growth
@@ -247,6 +256,7 @@ fn a_latency_is_measured_in_its_thread_and_agrees_with_littles_law() {
 
 #[test]
 fn a_point_that_is_passed_too_often_is_told_of_and_its_price_is_no_lines() {
+    let _turn = turn::alone();
     let place = Place::new();
     let program = compile(&place, "shapes.c", "shapes", &[]);
     let ended = run(&place, &["-P", "work", "-v"], &program, &["30000"]);
@@ -271,6 +281,7 @@ fn a_point_that_is_passed_too_often_is_told_of_and_its_price_is_no_lines() {
 
 #[test]
 fn each_spec_that_is_refused_says_why_and_what_there_is() {
+    let _turn = turn::beside_others();
     let place = Place::new();
     let shapes = compile(&place, "shapes.c", "shapes", &[]);
     let declared = compile(&place, "declared.c", "declared", &[]);

@@ -2,6 +2,7 @@
 
 use coz_tests::program;
 use coz_tests::run::{Ended, Place, wait_until};
+use coz_tests::turn;
 use serde_json::Value;
 
 /// The records of a profile, in their order.
@@ -30,6 +31,7 @@ fn marked(name: &str, below: u64) -> String {
 
 #[test]
 fn points_of_coz_h_count_without_being_named() {
+    let _turn = turn::beside_others();
     let place = Place::new();
     run(&place, &[], "cozh", &["--seconds", "4"]).assert_says(0, &["visits of a round"]);
     let records = records(&place);
@@ -44,6 +46,7 @@ fn points_of_coz_h_count_without_being_named() {
 
 #[test]
 fn without_a_point_the_run_is_one_whole_and_candidates_are_named() {
+    let _turn = turn::beside_others();
     let place = Place::new();
     let ended = run(&place, &[], "nopoint", &["--seconds", "2"]);
     let says = ["no progress point", "end to end", "where the samples fall", "nopoint.c:", "--progress: "];
@@ -63,6 +66,7 @@ fn without_a_point_the_run_is_one_whole_and_candidates_are_named() {
 
 #[test]
 fn a_fixed_line_is_tried_from_the_start_also_if_it_is_not_sampled_yet() {
+    let _turn = turn::alone();
     // The line below `else` runs in the second half only.
     let (place, line) = (Place::new(), marked("phased", 2));
     let options = ["-P", "progress", "--fixed-line", &line, "--speedups", "50"];
@@ -83,6 +87,7 @@ fn a_fixed_line_is_tried_from_the_start_also_if_it_is_not_sampled_yet() {
 
 #[test]
 fn a_wrong_fixed_line_is_an_error_before_the_start_with_the_nearest() {
+    let _turn = turn::beside_others();
     for (options, says) in [
         (["--fixed-line", "single.c:1"], ["single.c:1", "nearest lines"]),
         (["--fixed-line", "singel.c:8"], ["singel.c", "single.c"]),
@@ -98,6 +103,7 @@ fn a_wrong_fixed_line_is_an_error_before_the_start_with_the_nearest() {
 
 #[test]
 fn after_the_duration_there_are_no_experiments_and_the_program_runs_on() {
+    let _turn = turn::beside_others();
     let place = Place::new();
     let ended = run(&place, &["-P", "progress", "-d", "1.5"], "pipeline_condvar", &["--seconds", "4"]);
     ended.assert_says(0, &[]);
@@ -112,6 +118,7 @@ fn after_the_duration_there_are_no_experiments_and_the_program_runs_on() {
 
 #[test]
 fn quiet_says_nothing_at_all() {
+    let _turn = turn::beside_others();
     let place = Place::new();
     std::fs::write(place.profile(), "old\n").expect("the place is writable");
     let ended = run(&place, &["-q", "-P", "progress"], "single", &["--seconds", "1"]);
@@ -122,6 +129,7 @@ fn quiet_says_nothing_at_all() {
 
 #[test]
 fn very_verbose_has_the_kernel_sides_own_words() {
+    let _turn = turn::beside_others();
     let place = Place::new();
     let ended = run(&place, &["-vv", "-P", "progress"], "single", &["--seconds", "1"]);
     ended.assert_says(0, &["kernel side, info: process", "has executed a program", "kernel side: Samples"]);
@@ -132,6 +140,7 @@ fn very_verbose_has_the_kernel_sides_own_words() {
 
 #[test]
 fn a_termination_is_passed_on_and_the_report_is_printed() {
+    let _turn = turn::beside_others();
     let place = Place::new();
     let mut command = place.profiled(["-P", "progress", "--"]);
     command.arg(program("pipeline_condvar")).args(["--seconds", "50"]);
@@ -144,6 +153,7 @@ fn a_termination_is_passed_on_and_the_report_is_printed() {
 
 #[test]
 fn processes_that_outlive_the_program_are_told_of() {
+    let _turn = turn::beside_others();
     let place = Place::new();
     let mut command = place.profiled(["--"]);
     command.arg(program("behave")).arg("fork");
@@ -154,6 +164,7 @@ fn processes_that_outlive_the_program_are_told_of() {
 
 #[test]
 fn an_executed_programs_samples_and_points_count() {
+    let _turn = turn::beside_others();
     let (place, single) = (Place::new(), program("single"));
     let single = single.to_str().expect("UTF-8");
     let point = format!("{single}@progress");
@@ -172,6 +183,7 @@ fn an_executed_programs_samples_and_points_count() {
 
 #[test]
 fn a_reader_that_has_gone_hurts_neither_the_program_nor_the_profile() {
+    let _turn = turn::beside_others();
     let place = Place::new();
     // The report goes to a pipe that nobody reads; then to a closed descriptor.
     for redirect in ["2>&1 >out | true", "2>&- >out"] {
@@ -191,6 +203,7 @@ fn a_reader_that_has_gone_hurts_neither_the_program_nor_the_profile() {
 
 #[test]
 fn on_a_terminal_there_is_one_status_line_and_elsewhere_none() {
+    let _turn = turn::beside_others();
     let place = Place::new();
     let (profiler, single) = (coz_tests::profiler(), program("single"));
     let inner = format!("{} run -P progress {} --seconds 3", profiler.display(), single.display());
@@ -218,6 +231,7 @@ fn get(address: &str, below: &str) -> String {
 
 #[test]
 fn the_page_shows_a_run_while_it_goes_on() {
+    let _turn = turn::beside_others();
     let place = Place::new();
     let mut command = place.profiled(["-P", "progress", "--live"]);
     command.arg("--").arg(program("single")).args(["--seconds", "5"]);

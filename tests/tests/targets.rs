@@ -1,5 +1,7 @@
 //! The target's output, input, exit code and surroundings are those of a plain run.
 
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
 use coz_tests::program;
 use coz_tests::run::{Ended, Place};
 
@@ -29,15 +31,23 @@ fn masked(output: &str) -> String {
 
 #[test]
 fn programs_with_a_known_answer_print_what_they_print() {
-    for &name in xtask::truth::CASES {
-        let rounds = if matches!(name, "barrier" | "cpu_sleep") { "300" } else { "1200" };
-        let place = Place::new();
-        let mut command = place.profiled(["-P", "progress", "--"]);
-        command.arg(program(name)).args(["--rounds", rounds]);
-        let profiled = place.run(command);
-        profiled.assert_says(0, &[]);
-        assert_eq!(masked(&profiled.output()), format!("rounds {rounds}"), "{name}");
-    }
+    let next = AtomicUsize::new(0);
+    let each = || {
+        while let Some(&name) = xtask::truth::CASES.get(next.fetch_add(1, Relaxed)) {
+            prints_what_it_prints(name);
+        }
+    };
+    std::thread::scope(|scope| (0..2).for_each(|_| drop(scope.spawn(each))));
+}
+
+fn prints_what_it_prints(name: &str) {
+    let rounds = if matches!(name, "barrier" | "cpu_sleep") { "300" } else { "1200" };
+    let place = Place::new();
+    let mut command = place.profiled(["-P", "progress", "--"]);
+    command.arg(program(name)).args(["--rounds", rounds]);
+    let profiled = place.run(command);
+    profiled.assert_says(0, &[]);
+    assert_eq!(masked(&profiled.output()), format!("rounds {rounds}"), "{name}");
 }
 
 #[test]

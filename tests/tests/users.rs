@@ -137,8 +137,8 @@ enum How {
     Started,
 }
 
-/// A profile of a server whose child does `what`, and what the server has printed.
-fn of_a_server(how: How, what: &str) -> (Place, Ended, String) {
+/// A profile of so many seconds of a server whose child does `what`, and what the server has printed.
+fn of_a_server(how: How, what: &str, seconds: &str) -> (Place, Ended, String) {
     let (place, outside) = (Place::new(), Place::new());
     let program = dropping(&outside);
     let line = line();
@@ -146,10 +146,10 @@ fn of_a_server(how: How, what: &str) -> (Place, Ended, String) {
     let options = ["-P", "progress", "--fixed-line", &line, "--speedups", "50", "--max-overhead", "100"];
     let (ended, output) = match how {
         How::Attached => {
-            let mut server = outside.start(outside.plain(&program, [&uid, what, "--seconds", "20"]));
+            let mut server = outside.start(outside.plain(&program, [&uid, what, "--seconds", LONG]));
             wait_until("it works", || (threads(server.pid()) == 3).then_some(()));
             let pid = server.pid().to_string();
-            let mut command = place.plain(profiler(), ["attach", "-p", &pid, "-d", "12"]);
+            let mut command = place.plain(profiler(), ["attach", "-p", &pid, "-d", seconds]);
             command.args(options).stdin(Stdio::null());
             let mut profiler = place.start(command);
             wait_until("an experiment", || {
@@ -164,7 +164,7 @@ fn of_a_server(how: How, what: &str) -> (Place, Ended, String) {
         How::Started => {
             let mut command = place.profiled(["--user", "root"]);
             let what = format!("{what}-soon");
-            command.args(options).arg("--").arg(&program).args([&uid, &what, "--seconds", "12"]);
+            command.args(options).arg("--").arg(&program).args([&uid, &what, "--seconds", seconds]);
             let ended = place.run(command);
             let output = ended.output();
             (ended, output)
@@ -191,7 +191,7 @@ fn a_child_that_gives_its_rights_up_is_delayed_as_its_new_user() {
     for how in [How::Attached, How::Started] {
         let mut found = Vec::new();
         let shown = (0..ATTEMPTS).any(|_| {
-            let (place, ended, output) = of_a_server(how, "works");
+            let (place, ended, output) = of_a_server(how, "works", "7");
             ended.assert_says(0, &["visits of progress"]);
             assert!(output.contains("child "), "{output}");
             assert!(!ended.words().contains("another user's"), "{}", ended.words());
@@ -208,7 +208,7 @@ fn a_child_that_gives_its_rights_up_cannot_write_what_it_could() {
     for how in [How::Attached, How::Started] {
         let mut found = Vec::new();
         let shown = (0..ATTEMPTS).any(|_| {
-            let (place, ended, output) = of_a_server(how, "writes");
+            let (place, ended, output) = of_a_server(how, "writes", "12");
             ended.assert_says(0, &[&format!("of user {BAD} were not credible")]);
             assert!(!ended.words().contains("of user 0 were"), "{}", ended.words());
             // It has its own user's table, in the place of the other one.

@@ -63,7 +63,8 @@ pub fn check_static() -> Result<bool> {
     if !Path::new(library.trim()).is_dir() {
         return Ok(false);
     }
-    let path = static_build(&["--locked"], "debug")?;
+    // Nobody looks for anything in it.
+    let path = static_build(&["--locked", "--config", "profile.dev.debug=false"], "debug")?;
     // Something that it does by itself, without any library of the machine and without its environment.
     let coz = sh::root().join("tests/page/fixture.coz");
     let report = sh::output(Command::new(&path).env_clear().args(["report", "--json"]).arg(&coz))?;

@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::{Mutex, PoisonError};
 use std::time::SystemTime;
 
 use anyhow::{Context as _, Result, bail, ensure};
@@ -170,6 +171,9 @@ fn compile_with(name: &str, debug: Debug) -> Result<PathBuf> {
     };
     fs::create_dir_all(&output).with_context(|| format!("cannot create {}", output.display()))?;
     let path = output.join(name);
+    // Of this process, one thread at a time: whoever comes second finds it compiled.
+    static ONE: Mutex<()> = Mutex::new(());
+    let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
     if newest(&folder())? >= modified(&path).unwrap_or(SystemTime::UNIX_EPOCH) {
         // Made beside and moved: another process may be running the old one.
         let fresh = output.join(format!("{name}.{}", std::process::id()));

@@ -18,12 +18,6 @@ pub enum Code {
 }
 
 /// What failed, why, with which exit code, and the ways out.
-///
-/// ```
-/// use coz_user::cli::Exit;
-/// let e = Exit::not_found("cannot run ./app").hint("build it first: make app");
-/// assert_eq!((e.code(), e.to_string().as_str()), (127, "cannot run ./app"));
-/// ```
 #[derive(Debug)]
 pub struct Exit {
     code: Code,
@@ -148,6 +142,7 @@ mod tests {
         let io = std::io::Error::from_raw_os_error(2);
         let error =
             anyhow::Error::new(Exit::not_found("cannot run ./app").because(io).hint("build it: make app"));
+        assert_eq!(error.to_string(), "cannot run ./app");
         let (text, code) = explain(&error.context("starting the target"));
         assert_eq!(code, 127);
         assert_eq!(

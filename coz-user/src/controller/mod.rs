@@ -1,6 +1,7 @@
 //! The one place where events, clock and actions meet. It joins the effectful half (kernel, target, files) to the
 //! pure one (plan and machine of the experiments); everything it does itself is to pass things on.
 
+mod acting;
 mod attribution;
 mod clockwork;
 mod debts;
@@ -28,8 +29,10 @@ mod registrar;
 mod rounds;
 mod runtimes;
 mod series;
+mod serving;
 mod session;
 mod setup;
+mod showing;
 mod signals;
 mod spaces;
 mod spending;

@@ -75,10 +75,8 @@ impl Outcome {
             Self::AsPredicted => "as predicted",
             Self::MoreThanPredicted => "more than predicted",
             Self::LessThanPredicted => "less than predicted",
-            Self::Unsure if predicted.is_some() => {
-                "too uncertain to compare; profile longer, before and after"
-            }
-            Self::Unsure => "too uncertain; profile longer, before and after",
+            Self::Unsure if predicted.is_some() => "too uncertain to compare",
+            Self::Unsure => "too uncertain",
             Self::NotPredicted if predicted.is_some() => {
                 "not to be compared, for some of what changed has no curve in the profile before"
             }
@@ -98,6 +96,13 @@ impl Outcome {
         format!("{}: {is}", numbers.join(", "))
     }
 
+    /// Whether longer profiles would tell more.
+    #[must_use]
+    pub fn wants_more(self, realised: Option<&Estimated>) -> bool {
+        let interval = realised.and_then(|realised| realised.low.zip(realised.high));
+        self == Self::Unsure || interval.is_some_and(|(low, high)| is_open(low, high))
+    }
+
     /// What follows for whoever made the change, in a sentence: whether it paid, and what to look at next. `one`: what takes the time,
     /// `a visit` for instance.
     #[must_use]
@@ -113,11 +118,11 @@ impl Outcome {
             format!("The change paid: {one} takes {} % less time{}", whole(realised.value), least(low))
         } else if high < 0.0 {
             format!("It became slower: {one} takes {} % more time{}", whole(realised.value), least(high))
-        } else if low.abs().max(high.abs()) < NEAR {
+        } else if !is_open(low, high) {
             format!("It did not pay: {one} takes as long as before")
         } else {
             return Some(format!(
-                "Whether the change paid is not known: {one} may take {} % less time or {} % more. Profile longer, before and after.",
+                "Whether the change paid is not known: {one} may take {} % less time or {} % more.",
                 whole(high),
                 whole(low)
             ));
@@ -147,6 +152,11 @@ impl Outcome {
         };
         Some(came + next)
     }
+}
+
+/// Whether an interval leaves open if a visit takes less time, more, or as much as before.
+fn is_open(low: f64, high: f64) -> bool {
+    low <= 0.0 && high >= 0.0 && low.abs().max(high.abs()) >= NEAR
 }
 
 /// `+12 % (±2)`; no sign for zero.
@@ -210,6 +220,9 @@ mod tests {
         );
         let open = says(Outcome::Unsure, 0.02, 0.13);
         assert!(open.contains("may take 15 % less time or 11 % more"), "{open}");
+        let wants_more = |outcome: Outcome, value, half| outcome.wants_more(of(value, half).as_ref());
+        assert!(wants_more(Outcome::AsPredicted, 0.02, 0.13) && wants_more(Outcome::Unsure, 0.55, 0.4));
+        assert!(!wants_more(Outcome::Unchanged, 0.0, 0.01) && !wants_more(Outcome::AsPredicted, 0.55, 0.05));
         assert_eq!(says(Outcome::Unchanged, 0.0, 0.01), "It did not pay: a visit takes as long as before.");
         let none = Estimated { value: 0.3, low: None, high: None };
         assert_eq!(Outcome::Unsure.conclusion("a run", Some(&none)), None);

@@ -17,8 +17,8 @@ pub enum Warning {
     TruncatedFile,
     /// There is no runtime record.
     NoEnd,
-    /// Share of samples that were lost.
-    LostSamples(f64),
+    /// Share of samples that were lost, and whether effects are refused for it.
+    LostSamples(f64, bool),
     /// Share of signals that the kernel refused.
     SignalsFailed(f64),
     /// Share of the required delays that was never paid.
@@ -33,8 +33,8 @@ pub enum Warning {
     Steal(f64),
     /// By which part there were fewer samples (less than 0) or more than the program's CPU time should have.
     Clock(f64),
-    /// Share of a CPU quota's periods in which it stopped the program.
-    Throttled(f64),
+    /// Share of a CPU quota's periods in which it stopped the program, and whether effects are refused for it.
+    Throttled(f64, bool),
     /// Share of the samples in code that can not be selected.
     OutOfScope(f64),
     /// Share of the experiments that do not count, and the most frequent reason.
@@ -56,6 +56,15 @@ pub enum Warning {
 }
 
 impl Warning {
+    /// What is left of it where there are no effects to doubt.
+    fn without_effects(self) -> Option<Self> {
+        match self {
+            Self::LostSamples(share, _) => Some(Self::LostSamples(share, false)),
+            Self::Throttled(share, _) => Some(Self::Throttled(share, false)),
+            other => (!other.is_of_effects()).then_some(other),
+        }
+    }
+
     /// Whether it is about what lines do to progress points, and about nothing else.
     fn is_of_effects(&self) -> bool {
         matches!(
@@ -65,6 +74,8 @@ impl Warning {
                 | Self::UnpaidThreads(..)
                 | Self::Runqueue(_)
                 | Self::Spinning(_)
+                | Self::Steal(_)
+                | Self::Clock(_)
                 | Self::Outliers(_)
                 | Self::Unsettled(..)
                 | Self::PhaseCapped(_)
@@ -82,7 +93,7 @@ impl Warning {
                 | Self::Runqueue(_)
                 | Self::Steal(_)
                 | Self::Clock(_)
-                | Self::Throttled(_)
+                | Self::Throttled(..)
                 | Self::Outliers(_)
                 | Self::Probes(..)
                 | Self::Sampling(_)
@@ -139,6 +150,11 @@ fn above(limit: f64, part: f64, whole: f64) -> Option<f64> {
     (share.is_finite() && share > limit).then(|| share.min(1.0))
 }
 
+/// A warning of a share, and whether that is above the limit.
+fn refusing(limit: f64, warning: fn(f64, bool) -> Warning) -> impl FnOnce(f64) -> Warning {
+    move |share| warning(share, share > limit)
+}
+
 /// Where no line has this share of the samples, whole functions are the better question.
 const THIN: f64 = 0.03;
 
@@ -168,11 +184,16 @@ fn shares(profile: &Profile, runtime: &Runtime) -> Vec<Warning> {
     warnings.extend(above(limits::RUNQUEUE, h.runqueue_share, 1.0).map(Warning::Runqueue));
     warnings.extend(above(limits::SPINNING, h.spinning as f64, samples).map(Warning::Spinning));
     let (periods, throttled) = h.quota_periods;
-    warnings.extend(above(limits::THROTTLED, throttled as f64, periods as f64).map(Warning::Throttled));
+    warnings.extend(
+        above(limits::THROTTLED, throttled as f64, periods as f64)
+            .map(refusing(refused::THROTTLED, Warning::Throttled)),
+    );
     warnings.extend(above(limits::STEAL, h.steal_share, 1.0).map(Warning::Steal));
     warnings.extend(clock(h).map(Warning::Clock));
     let lost = samples + h.lost_samples as f64;
-    warnings.extend(above(limits::LOST, h.lost_samples as f64, lost).map(Warning::LostSamples));
+    warnings.extend(
+        above(limits::LOST, h.lost_samples as f64, lost).map(refusing(refused::LOST, Warning::LostSamples)),
+    );
     warnings.extend(above(limits::UNPAID, h.unpaid_ns as f64, h.owed_ns as f64).map(Warning::Unpaid));
     warnings.extend(unpaid_threads(h));
     warnings.extend(above(limits::FAILED, h.signals_failed as f64, sent).map(Warning::SignalsFailed));
@@ -246,8 +267,8 @@ pub fn warnings(profile: &Profile, estimate: &Estimate) -> Vec<Warning> {
     warnings.extend(thin_lines(profile, estimate).map(Warning::ThinLines));
     let recorded = profile.runtime.iter().flat_map(|r| r.health.warnings.iter().cloned());
     warnings.extend(recorded.map(Warning::Recorded));
-    if profile.experiments.is_empty() && why_empty::is_without_points(profile) {
-        warnings.retain(|warning| !warning.is_of_effects());
+    if why_empty::is_without_points(profile) {
+        warnings = warnings.into_iter().filter_map(Warning::without_effects).collect();
     }
     // What a run has recorded can be what is found here, and a file of several runs may say it for each.
     let mut said = BTreeSet::new();

@@ -2,6 +2,7 @@
 
 use coz_tests::profiler;
 use coz_tests::run::Place;
+use coz_tests::turn;
 use serde_json::Value;
 
 use crate::target::{ATTEMPTS, LONG, Target, attach, runtime};
@@ -49,21 +50,25 @@ fn half_of_the_line(name: &str, start: impl Fn() -> Target, truth: f64) {
 
 #[test]
 fn one_thread_that_runs_already() {
+    let _turn = turn::alone();
     half_of_the_line("single", || Target::start("single", LONG), 25.0);
 }
 
 #[test]
 fn two_threads_that_run_already() {
+    let _turn = turn::alone();
     half_of_the_line("pipeline_condvar", || Target::start("pipeline_condvar", LONG), 37.0);
 }
 
 #[test]
 fn two_threads_in_a_container() {
+    let _turn = turn::alone();
     half_of_the_line("pipeline_condvar", || Target::contained("pipeline_condvar"), 37.0);
 }
 
 #[test]
 fn delays_stay_within_the_budget() {
+    let _turn = turn::alone();
     let overhead = |options: &[&str]| {
         let (place, target) = (Place::new(), Target::start("single", LONG));
         let line = marked("single");

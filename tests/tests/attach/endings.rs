@@ -5,11 +5,13 @@ use std::time::{Duration, Instant};
 
 use coz_tests::kernel;
 use coz_tests::run::{Ended, Place, wait_until};
+use coz_tests::turn;
 
 use crate::target::{ATTEMPTS, LONG, Target, attach};
 
 #[test]
 fn the_end_of_the_program_ends_the_profile() {
+    let _turn = turn::beside_others();
     let (place, target) = (Place::new(), Target::start("single", "3"));
     let ended = place.run(attach(&place, &["-p", &target.pid(), "-P", "progress"]));
     ended.assert_says(0, &["the profiled processes have ended", "visits of progress"]);
@@ -18,6 +20,7 @@ fn the_end_of_the_program_ends_the_profile() {
 
 #[test]
 fn ctrl_c_ends_the_profile_only_and_at_once() {
+    let _turn = turn::alone();
     let attempt = || {
         let (place, target) = (Place::new(), Target::start("pipeline_condvar", LONG));
         let before = target.inside();
@@ -52,6 +55,7 @@ fn detached_within(ended: &Ended) -> f64 {
 
 #[test]
 fn after_the_duration_it_returns_at_once() {
+    let _turn = turn::alone();
     let (place, target) = (Place::new(), Target::start("single", LONG));
     let began = Instant::now();
     let ended = place.run(attach(&place, &["-v", "-p", &target.pid(), "-P", "progress", "-d", "2"]));
@@ -64,6 +68,7 @@ fn after_the_duration_it_returns_at_once() {
 
 #[test]
 fn a_profiler_that_is_killed_leaves_the_program_at_full_speed() {
+    let _turn = turn::alone();
     let held = kernel::objects();
     let (place, target) = (Place::new(), Target::start("pipeline_condvar", LONG));
     let options = ["-p", &target.pid(), "-P", "progress", "--max-overhead", "100", "--speedups", "100"];

@@ -9,6 +9,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use coz_tests::run::Place;
+use coz_tests::turn;
 
 use crate::target::{attach, runtime};
 
@@ -95,6 +96,8 @@ fn asked_meanwhile(options: &[&str], code: i32, says: &[&str]) -> Place {
 
 #[test]
 fn calls_of_a_go_function_are_counted_and_timed_and_its_threads_pay() {
+    Server::compiled();
+    let _turn = turn::alone();
     let options = ["-P", "main.answer", "-L", "main.answer", "--max-overhead", "100"];
     let place = asked_meanwhile(&options, 0, &["visits of main.answer", "Latency of main.answer"]);
     let runtime = runtime(&place);
@@ -104,5 +107,6 @@ fn calls_of_a_go_function_are_counted_and_timed_and_its_threads_pay() {
 
 #[test]
 fn returns_of_a_go_function_are_counted_at_its_returning_instructions() {
+    let _turn = turn::beside_others();
     asked_meanwhile(&["-P", "main.answer%return"], 0, &["visits of main.answer%return"]);
 }

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use coz_tests::run::Place;
+use coz_tests::turn;
 use serde_json::Value;
 
 use crate::target::{attach, runtime};
@@ -25,6 +26,7 @@ fn attached_to(place: &Place, options: &[&str], code: i32, says: &[&str]) {
 
 #[test]
 fn the_points_of_coz_h_are_counted_by_probes() {
+    let _turn = turn::beside_others();
     let place = Place::new();
     attached_to(&place, &["-g"], 0, &["instrumented with coz.h", "Probes on their lines", "visits of step"]);
     let runtime = runtime(&place);
@@ -45,6 +47,7 @@ fn the_points_of_coz_h_are_counted_by_probes() {
 
 #[test]
 fn without_debug_information_it_is_said_what_to_do() {
+    let _turn = turn::beside_others();
     let place = Place::new();
     attached_to(
         &place,

@@ -5,12 +5,14 @@ use std::io;
 use std::os::unix::fs::PermissionsExt as _;
 
 use coz_tests::run::Place;
+use coz_tests::turn;
 use coz_tests::{profiler, program};
 
 use crate::target::{LONG, Target, attach};
 
 #[test]
 fn who_cannot_be_attached_to_is_told_why() {
+    let _turn = turn::beside_others();
     let place = Place::new();
     let refused = |pid: &str, code, says: &[&str]| {
         place.run(attach(&place, &["-p", pid, "-d", "1"])).assert_says(code, says);
@@ -33,6 +35,7 @@ fn who_cannot_be_attached_to_is_told_why() {
 
 #[test]
 fn who_is_traced_is_watched_and_not_delayed() {
+    let _turn = turn::beside_others();
     let (place, target) = (Place::new(), Target::start("single", LONG));
     // SAFETY: plain numbers; the tracee is our child and runs on.
     let traced = unsafe { libc::ptrace(libc::PTRACE_SEIZE, target.running.pid(), 0, 0) };
@@ -50,9 +53,9 @@ fn who_is_traced_is_watched_and_not_delayed() {
 
 #[test]
 fn a_set_user_id_program_leaves_the_set() {
+    let _turn = turn::beside_others();
     let place = Place::new();
-    let file = place.path().join("other-rights");
-    fs::copy(program("single"), &file).expect("a copy can be made");
+    let file = place.copy(&program("single"), "other-rights");
     let open = |mode| fs::Permissions::from_mode(mode);
     fs::set_permissions(&file, open(0o4755)).expect("it is ours");
     fs::set_permissions(place.path(), open(0o755)).expect("it is ours");
@@ -64,11 +67,11 @@ fn a_set_user_id_program_leaves_the_set() {
 
 #[test]
 fn only_with_the_rights_that_it_takes() {
+    let _turn = turn::beside_others();
     let place = Place::new();
     let target = Target::start("single", LONG);
     fs::set_permissions(place.path(), fs::Permissions::from_mode(0o777)).expect("it is ours");
-    let binary = place.path().join("coz-bpf");
-    fs::copy(profiler(), &binary).expect("a copy can be made");
+    let binary = place.copy(&profiler(), "coz-bpf");
     let mut command = place.plain("/usr/bin/setpriv", ["--reuid=65534", "--regid=65534", "--clear-groups"]);
     command.arg(binary).args(["attach", "-p", &target.pid(), "-d", "1"]);
     place.run(command).assert_says(125, &["CAP_BPF", "CAP_PERFMON", "setcap"]);
@@ -78,6 +81,7 @@ fn only_with_the_rights_that_it_takes() {
 /// There, processes have other numbers than in the kernel.
 #[test]
 fn in_a_pid_namespace_of_its_own_it_says_so() {
+    let _turn = turn::beside_others();
     let place = Place::new();
     let mut command = place.plain("unshare", ["-pf", "--mount-proc"]);
     command.arg(profiler()).args(["run", "-P", "progress", "--"]).arg(program("single"));

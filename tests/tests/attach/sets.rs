@@ -1,17 +1,19 @@
 //! Who belongs to the profile.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Stdio;
 
 use coz_tests::program;
 use coz_tests::run::{Place, Running, wait_until};
+use coz_tests::turn;
 use xtask::group::Group;
 
 use crate::target::{LONG, Target, attach, children, runtime};
 
 #[test]
 fn two_processes_are_one_set() {
+    let _turn = turn::beside_others();
     let (place, one, other) = (Place::new(), Target::start("single", LONG), Target::start("mutex", LONG));
     let pids = format!("{},{}", one.pid(), other.pid());
     let ended = place.run(attach(&place, &["-p", &pids, "-d", "2"]));
@@ -25,6 +27,7 @@ fn two_processes_are_one_set() {
 
 #[test]
 fn children_that_run_already_belong_to_those_that_were_named() {
+    let _turn = turn::beside_others();
     let place = Place::new();
     let file = program("single").display().to_string();
     let script = format!("{file} --seconds 4 & wait");
@@ -38,6 +41,7 @@ fn children_that_run_already_belong_to_those_that_were_named() {
 
 #[test]
 fn children_that_a_supervisor_starts_again_and_again_join() {
+    let _turn = turn::alone();
     let (place, outside) = (Place::new(), Place::new());
     let file = program("pipeline_condvar").display().to_string();
     let script = format!("n=0; while [ $n -lt 6 ]; do {file} --seconds 1.5; n=$((n + 1)); done");
@@ -57,10 +61,11 @@ fn children_that_a_supervisor_starts_again_and_again_join() {
 
 #[test]
 fn processes_of_a_name_join_when_they_are_started_later() {
+    let _turn = turn::beside_others();
     // A name of this test's own: others may run the bundled programs, too.
     let place = Place::new();
     let name = format!("coz{}", std::process::id());
-    let file = copy(&place, &name, "single");
+    let file = place.copy(&program("single"), &name);
     let mut profiler = place.start(attach(&place, &["--comm", &name, "-P", "progress", "-d", "6"]));
     wait_until("it waits", || {
         profiler.words_so_far().contains("waiting for every process called").then_some(())
@@ -79,14 +84,7 @@ fn processes_of_a_name_join_when_they_are_started_later() {
     assert!(text.contains(r#""attached":true"#));
 }
 
-/// A copy of a bundled program under another name: others may run the bundled programs, too.
-fn copy(place: &Place, name: &str, of: &str) -> PathBuf {
-    let file = place.path().join(name);
-    fs::copy(program(of), &file).expect("a copy can be made");
-    file
-}
-
-/// Starts it; it ends by itself after so many seconds.
+/// Starts it; it ends by itself after so many seconds, or when it is told to.
 fn start(file: &Path, seconds: &str) -> (Running, Place) {
     let outside = Place::new();
     (outside.start(outside.plain(file, ["--seconds", seconds])), outside)
@@ -111,12 +109,13 @@ fn within(pid: i32) -> (Option<Group>, String) {
 
 #[test]
 fn several_names_are_one_set() {
+    let _turn = turn::beside_others();
     let place = Place::new();
     let names = ["a", "b", "c"].map(|letter| format!("coz{}{letter}", std::process::id()));
     let [one, two, other] =
-        [(0, "single"), (1, "mutex"), (2, "barrier")].map(|(n, of)| copy(&place, &names[n], of));
-    let (mut first, _first) = start(&one, "8");
-    let (mut bystander, _bystander) = start(&other, "8");
+        [(0, "single"), (1, "mutex"), (2, "barrier")].map(|(n, of)| place.copy(&program(of), &names[n]));
+    let (mut first, _first) = start(&one, LONG);
+    let (mut bystander, _bystander) = start(&other, LONG);
     wait_until("they run", || {
         let runs = |running: &Running, file: &Path| {
             fs::read_link(format!("/proc/{}/exe", running.pid())).is_ok_and(|exe| exe == file)
@@ -127,7 +126,7 @@ fn several_names_are_one_set() {
     let mut profiler = place.start(attach(&place, &["--comm", &both, "-d", "5"]));
     wait_until("it is attached", || profiler.words_so_far().contains("attached to").then_some(()));
     // The first one is there; of the second name one comes now.
-    let (mut second, _second) = start(&two, "3");
+    let (mut second, _second) = start(&two, LONG);
     let ended = profiler.wait();
     ended.assert_says(
         0,
@@ -135,16 +134,18 @@ fn several_names_are_one_set() {
     );
     assert!(!ended.words().contains("barrier.c:"), "{}", ended.words());
     for running in [&mut first, &mut second, &mut bystander] {
+        running.signal(libc::SIGUSR1);
         running.wait().assert_says(0, &[]);
     }
 }
 
 #[test]
 fn control_groups_and_names_are_one_set() {
+    let _turn = turn::beside_others();
     let place = Place::new();
     let name = format!("coz{}g", std::process::id());
-    let named = copy(&place, &name, "single");
-    let (mut single, _single) = start(&named, "8");
+    let named = place.copy(&program("single"), &name);
+    let (mut single, _single) = start(&named, LONG);
     let (mutex, barrier) = (Target::start("mutex", LONG), Target::start("barrier", LONG));
     let groups = [&mutex, &barrier].map(|target| within(target.running.pid()));
     let [(_, one), (_, other)] = &groups;
@@ -157,6 +158,7 @@ fn control_groups_and_names_are_one_set() {
     if let [(Some(_), _), (Some(_), _)] = &groups {
         ended.assert_says(0, &["control groups", ": 3 processes"]);
     }
+    single.signal(libc::SIGUSR1);
     single.wait().assert_says(0, &[]);
     mutex.ends_as_it_should();
     barrier.ends_as_it_should();
@@ -164,6 +166,7 @@ fn control_groups_and_names_are_one_set() {
 
 #[test]
 fn a_control_group_is_the_set() {
+    let _turn = turn::beside_others();
     let place = Place::new();
     let target = Target::start("single", LONG);
     let (group, path) = within(target.running.pid());

@@ -6,6 +6,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use coz_tests::entering::Files;
+use coz_tests::turn;
 use coz_user::target::inject::{self, Refused};
 use coz_user::target::process;
 
@@ -33,6 +34,7 @@ fn behind<S: AsRef<std::ffi::OsStr>>(filter: &Path, program: &Path, arguments: &
 
 #[test]
 fn behind_the_filters_of_containers_and_services_threads_pay() {
+    let _turn = turn::alone();
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fuzz/corpus/seccomp");
     for name in ["docker", "system-service", "no-exec"] {
         let mut target =
@@ -56,6 +58,7 @@ fn behind_the_filters_of_containers_and_services_threads_pay() {
 /// The calls that a program makes by itself while it is entered: of them nothing can be learnt here.
 #[test]
 fn each_call_that_is_needed_is_asked_for_and_its_lack_harms_nobody() {
+    let _turn = turn::beside_others();
     let files = Files::default();
     let (file, program) = (folder().join("filter"), compile("refuses", KINDS[0]));
     for (call, name) in [
@@ -90,6 +93,7 @@ fn each_call_that_is_needed_is_asked_for_and_its_lack_harms_nobody() {
 
 #[test]
 fn who_may_not_continue_its_sleep_sleeps_again() {
+    let _turn = turn::beside_others();
     let file = folder().join("no-restart");
     fs::write(&file, filter(libc::SYS_restart_syscall, KILL)).expect("it is ours");
     for how in ["nanosleep", "poll", "futex"] {

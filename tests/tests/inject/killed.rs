@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
 use coz_tests::entering::Files;
+use coz_tests::turn;
 use coz_user::target::inject::{self, LeaveError, Refused};
 use rand::{RngExt as _, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -16,6 +17,7 @@ use crate::target::{KINDS, SIGNAL, Target, compile, enter, folder, leave, surrou
 
 #[test]
 fn a_process_that_is_killed_meanwhile_is_gone_and_nothing_else() {
+    let _turn = turn::beside_others();
     let program = compile("crowd", KINDS[0]);
     for round in 0..40u64 {
         let target = Target::begin(&program, ["all", "20", "60000"]);
@@ -40,6 +42,7 @@ fn a_process_that_is_killed_meanwhile_is_gone_and_nothing_else() {
 
 #[test]
 fn when_the_profiler_is_killed_its_target_runs_on_and_can_be_entered_again() {
+    let _turn = turn::beside_others();
     let target = Target::begin(&compile("crowd", KINDS[0]), ["all", "50", "3000"]);
     let pid = target.pid();
     let mut injector = Target::start(Command::new(env!("CARGO_BIN_EXE_coz-test-enter")).arg(pid.to_string()));
@@ -97,6 +100,7 @@ fn moments() -> usize {
 /// broken off.
 #[test]
 fn whenever_the_profiler_is_killed_its_target_goes_on_as_it_was() {
+    let _turn = turn::alone();
     let moments = moments();
     assert!(moments > 150, "{moments}: it takes some steps");
     KINDS.iter().for_each(|kind| drop(compile("keeps", *kind)));
@@ -134,6 +138,7 @@ fn whenever_the_profiler_is_killed_its_target_goes_on_as_it_was() {
 /// The same at random, while a process is entered and left all the time.
 #[test]
 fn killed_at_random_sixty_times_no_target_is_harmed() {
+    let _turn = turn::beside_others();
     let mut random = ChaCha8Rng::seed_from_u64(1);
     for round in 0..60 {
         let target = Target::begin(&compile("keeps", KINDS[round % KINDS.len()]), NOTHING);

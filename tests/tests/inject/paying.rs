@@ -4,6 +4,7 @@ use std::fs;
 use std::process::Command;
 
 use coz_tests::entering::Files;
+use coz_tests::turn;
 use coz_user::target::inject::Left;
 use coz_user::target::process;
 
@@ -25,6 +26,7 @@ fn payment(line: &str) -> (u32, f64, i32) {
 
 #[test]
 fn every_thread_of_an_entered_process_pays_what_it_owes_and_no_more() {
+    let _turn = turn::alone();
     for kind in KINDS {
         let mut target = Target::begin(&compile("asks", kind), [SIGNAL.to_string(), "4".into()]);
         let pid = target.pid();
@@ -50,6 +52,7 @@ fn every_thread_of_an_entered_process_pays_what_it_owes_and_no_more() {
 
 #[test]
 fn a_forked_child_pays_and_is_left_too() {
+    let _turn = turn::alone();
     let mut target = Target::begin(&compile("asks", KINDS[0]), [SIGNAL.to_string(), "1".into()]);
     let files = Files::default();
     let entered = enter(target.pid(), &files);
@@ -69,6 +72,7 @@ fn a_forked_child_pays_and_is_left_too() {
 
 #[test]
 fn a_process_in_namespaces_of_its_own_pays() {
+    let _turn = turn::alone();
     let asks = compile("asks", KINDS[0]);
     let mut target = Target::start(
         Command::new("unshare").args(["-Urpmf", "--mount-proc"]).arg(asks).args([&SIGNAL.to_string(), "2"]),

@@ -5,6 +5,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use coz_tests::entering::Files;
+use coz_tests::turn;
 use coz_user::target::inject::{self, Refused};
 use coz_user::target::process;
 
@@ -13,6 +14,7 @@ use crate::target::{KINDS, SIGNAL, Target, compile, enter, folder, leave, surrou
 
 #[test]
 fn who_is_not_to_be_entered_is_refused_with_words_and_unharmed() {
+    let _turn = turn::beside_others();
     let files = Files::default();
     let refused = |pid| inject::enter(pid, &files.maps(), SIGNAL).expect_err("it is refused");
     for (how, words) in [
@@ -57,9 +59,12 @@ fn who_is_not_to_be_entered_is_refused_with_words_and_unharmed() {
 
 #[test]
 fn a_32_bit_program_is_refused() {
+    let _turn = turn::beside_others();
     // Without a compiler for it: one that waits for a signal.
-    let file = folder().join("bits32");
-    fs::write(&file, elf32::waits()).expect("it is ours");
+    let (bytes, file) = (folder().join("bytes"), folder().join("bits32"));
+    fs::write(&bytes, elf32::waits()).expect("it is ours");
+    // By another process: who starts programs in other threads could have it open for writing a moment longer.
+    assert!(Command::new("cp").args([&bytes, &file]).status().expect("cp is there").success());
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
     fs::set_permissions(&file, mode).expect("it is ours");
     let target = Target::start(&mut Command::new(&file));

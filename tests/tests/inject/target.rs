@@ -5,7 +5,7 @@ use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use coz_tests::entering::Files;
 use coz_user::target::inject::{self, Entered, Left};
@@ -24,6 +24,8 @@ pub fn folder() -> &'static Path {
 
 /// Compiles `enter/NAME.c`; the program's path.
 pub fn compile(name: &str, (compiler, options): (&str, &[&str])) -> PathBuf {
+    static ONE: Mutex<()> = Mutex::new(());
+    let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
     let program = folder().join(format!("{name}-{compiler}{}", options.concat()));
     if !program.exists() {
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("enter").join(name).with_extension("c");

@@ -3,9 +3,9 @@
 use std::fs;
 use std::path::Path;
 use std::process::Command;
-use std::sync::{Mutex, PoisonError};
 
 use coz_tests::run::Place;
+use coz_tests::turn;
 
 use crate::filtered::{KILL, filter};
 use crate::target::{KINDS, compile, folder};
@@ -22,12 +22,8 @@ fn works(place: &Place, source: &str, (compiler, options): (&str, &[&str])) {
     assert!(command.status().expect("a compiler").success(), "it compiles");
 }
 
-/// Two programs that have two threads each, at once on two CPUs, would owe each other little.
-static ONE: Mutex<()> = Mutex::new(());
-
 /// `coz-bpf run` of that program by this command; the last record of its profile.
 fn run(place: &Place, words: &[&str]) -> serde_json::Value {
-    let _alone = ONE.lock().unwrap_or_else(PoisonError::into_inner);
     let mut command = place.profiled(PROFILED);
     command.args(words);
     let ended = place.run(command);
@@ -60,30 +56,34 @@ fn assert_delayed(attempt: impl Fn() -> serde_json::Value) {
 
 #[test]
 fn a_static_program_is_delayed_when_it_is_run() {
+    let _turn = turn::alone();
     for kind in &KINDS[1..] {
         let place = Place::new();
         works(&place, "programs/independent.c", *kind);
-        assert_delayed(|| run(&place, &["./works", "--seconds", "3"]));
+        assert_delayed(|| run(&place, &["./works", "--seconds", "2"]));
     }
 }
 
 #[test]
 fn a_static_program_that_a_dynamic_one_executes_is_delayed_too() {
+    let _turn = turn::alone();
     let place = Place::new();
     works(&place, "programs/independent.c", KINDS[1]);
-    assert_delayed(|| run(&place, &["sh", "-c", "./works --seconds 3; true"]));
+    assert_delayed(|| run(&place, &["sh", "-c", "./works --seconds 2; true"]));
 }
 
 #[test]
 fn what_libc_starts_by_itself_is_delayed_too() {
+    let _turn = turn::alone();
     let place = Place::new();
     works(&place, "programs/independent.c", KINDS[0]);
-    let script = "import os; os.system('./works --seconds 3')";
+    let script = "import os; os.system('./works --seconds 2')";
     assert_delayed(|| run(&place, &["python3", "-c", script]));
 }
 
 #[test]
 fn threads_whose_alternate_stack_has_no_room_are_left_alone() {
+    let _turn = turn::beside_others();
     let place = Place::new();
     works(&place, "enter/tiny.c", KINDS[1]);
     let runtime = run(&place, &["./works", "--seconds", "3"]);
@@ -93,7 +93,6 @@ fn threads_whose_alternate_stack_has_no_room_are_left_alone() {
 /// `coz-bpf run` of a program that filters its own system calls, or begins behind a filter: whether it is delayed, and what is said if not.
 fn assert_filtered(place: &Place, variable: &str, words: &[&str], delayed: bool) {
     let run = || {
-        let _alone = ONE.lock().unwrap_or_else(PoisonError::into_inner);
         let mut command = place.profiled(PROFILED);
         command.env(variable, "1").args(words);
         let ended = place.run(command);
@@ -112,6 +111,7 @@ fn assert_filtered(place: &Place, variable: &str, words: &[&str], delayed: bool)
 
 #[test]
 fn a_program_that_filters_its_own_calls_is_delayed_if_they_allow_it() {
+    let _turn = turn::alone();
     for (variable, delayed) in [("NOTHING", true), ("KILLS", false)] {
         let place = Place::new();
         works(&place, "enter/sandboxed.c", KINDS[0]);
@@ -121,6 +121,7 @@ fn a_program_that_filters_its_own_calls_is_delayed_if_they_allow_it() {
 
 #[test]
 fn a_program_that_begins_behind_a_filter_is_delayed_if_that_allows_it() {
+    let _turn = turn::alone();
     let docker = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fuzz/corpus/seccomp/docker");
     let no_sleep = folder().join("no-sleep");
     fs::write(&no_sleep, filter(libc::SYS_clock_nanosleep, KILL)).expect("it is ours");

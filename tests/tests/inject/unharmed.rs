@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use coz_tests::entering::Files;
+use coz_tests::turn;
 use coz_user::target::inject::{self, Left, Refused};
 use coz_user::target::process;
 
@@ -13,6 +14,7 @@ use crate::target::{KINDS, SIGNAL, Target, compile, enter, leave, surroundings};
 
 #[test]
 fn entered_and_left_twenty_times_a_process_is_as_it_was() {
+    let _turn = turn::beside_others();
     for kind in KINDS {
         let target = Target::begin(&compile("refuses", (kind.0, kind.1)), ["nothing"]);
         let pid = target.pid();
@@ -53,6 +55,7 @@ fn molest(pid: i32, files: &Files) -> Vec<Duration> {
 
 #[test]
 fn no_system_call_says_that_it_was_interrupted() {
+    let _turn = turn::beside_others();
     const HOW: [&str; 10] = [
         "futex",
         "nanosleep",
@@ -83,6 +86,7 @@ fn no_system_call_says_that_it_was_interrupted() {
 
 #[test]
 fn three_hundred_threads_in_all_kinds_of_calls_notice_nothing() {
+    let _turn = turn::alone();
     for kind in KINDS {
         let target = Target::begin(&compile("crowd", kind), ["all", "300", "3000"]);
         let mut stops = molest(target.pid(), &Files::default());
@@ -97,6 +101,7 @@ fn three_hundred_threads_in_all_kinds_of_calls_notice_nothing() {
 
 #[test]
 fn an_interpreter_computes_the_same() {
+    let _turn = turn::beside_others();
     let script = "import hashlib, sys\nprint('begun', flush=True)\nx = b'x'\n\
                   for i in range(150000):\n    x = hashlib.sha256(x + str(i).encode()).digest()\n\
                   sys.stdin.read()\nprint(x.hex())";
@@ -116,6 +121,7 @@ fn an_interpreter_computes_the_same() {
 
 #[test]
 fn a_runtime_that_handles_every_signal_keeps_its_handlers() {
+    let _turn = turn::beside_others();
     let target = Target::begin(&compile("refuses", KINDS[0]), ["everything"]);
     let pid = target.pid();
     let before = surroundings(pid);
@@ -132,6 +138,7 @@ fn a_runtime_that_handles_every_signal_keeps_its_handlers() {
 
 #[test]
 fn a_signal_from_somebody_else_does_what_it_did() {
+    let _turn = turn::beside_others();
     use std::os::unix::process::ExitStatusExt;
     let mut target = Target::begin(&compile("refuses", KINDS[0]), ["nothing"]);
     let _entered = enter(target.pid(), &Files::default());
@@ -143,6 +150,7 @@ fn a_signal_from_somebody_else_does_what_it_did() {
 
 #[test]
 fn a_stopped_process_is_not_entered_but_left_and_stays_stopped() {
+    let _turn = turn::beside_others();
     let target = Target::begin(&compile("refuses", KINDS[0]), ["nothing"]);
     let pid = target.pid();
     let state = || process::status(pid).unwrap().expect("it lives").state;
@@ -171,6 +179,7 @@ fn a_stopped_process_is_not_entered_but_left_and_stays_stopped() {
 
 #[test]
 fn a_process_that_has_executed_another_program_is_let_be() {
+    let _turn = turn::beside_others();
     let mut target = Target::start(Command::new("sh").args(["-c", "echo begun; read x; exec cat"]));
     assert_eq!(target.line(), "begun");
     let pid = target.pid();

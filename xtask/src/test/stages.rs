@@ -136,29 +136,34 @@ fn root() -> (Outcome, String) {
         Ok(profiler) => profiler,
         Err(error) => return (Outcome::one(false), format!("{error:#}")),
     };
-    let mut cargo = sh::cargo();
-    cargo.args(["test", "--locked", "--no-fail-fast", "-p", "coz-tests", "--features", "root"]);
-    for name in ROOT_TESTS {
-        cargo.args(["--test", name]);
+    let (mut outcome, mut words) = (Outcome::default(), String::new());
+    for (names, threads) in [(SIDE_BY_SIDE, "--test-threads=3"), (ALONE, "--test-threads=1")] {
+        let mut cargo = sh::cargo();
+        // Of the same packages as in the stage before: with another choice, other features of what all depend on would be
+        // wanted, and all that would be compiled once more.
+        cargo.args(["test", "--locked", "--no-fail-fast", "--features", "coz-tests/root"]);
+        cargo.args(names.iter().flat_map(|name| ["--test", name])).args(["--", threads]);
+        let (part, said) = counted(cargo.env("COZ_BPF_BIN", &profiler));
+        outcome.add(&part);
+        words += &said;
     }
-    counted(cargo.args(["--", "--test-threads=1"]).env("COZ_BPF_BIN", profiler))
+    (outcome, words)
 }
 
-/// The files in `tests/tests` that need the feature `root`. One at a time: most judge time, or count what the kernel holds.
-const ROOT_TESTS: &[&str] = &[
+/// The files in `tests/tests` that need the feature `root`, and of whose tests many are content to share the machine: each test takes
+/// its turn (`coz_tests::turn`).
+const SIDE_BY_SIDE: &[&str] = &["session", "points", "chains", "attach", "inject"];
+
+/// The others, one test at a time: they judge time, or count what the kernel holds.
+const ALONE: &[&str] = &[
     "clean",
     "targets",
     "bad_input",
-    "session",
-    "points",
-    "chains",
     "others",
     "truth",
     "quota",
     "loaded",
     "diff",
-    "attach",
-    "inject",
     "whole_runs",
     "trees",
     "users",
@@ -175,7 +180,7 @@ mod tests {
         let sections =
             manifest.split("[[").filter(|section| section.contains("required-features = [\"root\"]"));
         let mut declared: Vec<&str> = sections.filter_map(|section| section.split('"').nth(1)).collect();
-        let mut run = ROOT_TESTS.to_vec();
+        let mut run = [SIDE_BY_SIDE, ALONE].concat();
         declared.sort_unstable();
         run.sort_unstable();
         assert_eq!(declared, run, "declared in tests/Cargo.toml, run by `cargo xtask test`");

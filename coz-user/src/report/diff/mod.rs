@@ -79,6 +79,10 @@ fn compare(files: [String; 2], profiles: [&Profile; 2], replicates: u32) -> Comp
         let doubts = doubts.filter(health::Warning::is_of_the_machine);
         diff.notes.extend(doubts.map(|doubt| format!("{which}: {doubt}")));
     }
+    // Once, of however many points it is true.
+    if diff.points.iter().any(|point| point.outcome.wants_more(point.realised.as_ref())) {
+        diff.notes.push("not everything can be told yet: profile longer, before and after".into());
+    }
     Compared { files, profiles, counted: [before.counted, after.counted], diff }
 }
 

@@ -3,7 +3,7 @@
 use super::*;
 use crate::{
     estimate::simulate::Program,
-    experiment::record::{Profile, Samples, Writer},
+    experiment::record::{PointDelta, PointSpec, Profile, Samples, Writer},
 };
 
 /// `work_0` takes half of a visit of 2 ms before, and 40 % less after; 7 lines were put in above it.
@@ -50,6 +50,29 @@ fn doubts_of_either_profile_come_first() {
     let text = text::text(&compared(&profiles), 10, Style::default());
     let doubt = text.find("- after: threads waited for a CPU 50 %").expect(&text);
     assert!(doubt < text.find("request: ").unwrap(), "{text}");
+}
+
+/// Of profiles that are too short: in all three forms, once, however many points are open.
+#[test]
+fn to_profile_longer_is_said_once() {
+    let mut profiles = profiles();
+    for profile in &mut profiles {
+        profile.experiments.truncate(12);
+        let second = PointSpec { name: "reply".into(), ..profile.startup.points[0].clone() };
+        profile.startup.points.push(second);
+        for recorded in &mut profile.experiments {
+            let mut point = recorded.points[0].clone();
+            let PointDelta::ThroughputPoint(reply) = &mut point else { panic!("{point:?}") };
+            reply.name = "reply".into();
+            recorded.points.push(point);
+        }
+    }
+    let compared = compared(&profiles);
+    let open = |point: &diff::PointDiff| point.outcome.wants_more(point.realised.as_ref());
+    assert!(compared.diff.points.len() == 2 && compared.diff.points.iter().all(open), "{:?}", compared.diff);
+    for words in [text::text(&compared, 10, Style::default()), page::text(&compared), json::text(&compared)] {
+        assert_eq!(words.to_lowercase().matches("profile longer").count(), 1, "{words}");
+    }
 }
 
 /// The line that runs beside the others, and that nobody waits for, takes 40 % less of the CPU after: what it takes of a visit

@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::experiment::record::{
-    Experiment, Health, PointDelta, PointKind, PointRun, PointSpec, Recorded, Samples, Startup, ThreadDelay,
-    ThroughputPoint, Why,
+    END_TO_END, Experiment, Health, PointDelta, PointKind, PointRun, PointSpec, Recorded, Samples, Startup,
+    ThreadDelay, ThroughputPoint, Why,
 };
 
 /// A run of a second with a thousand samples in which nothing was wrong, changed.
@@ -20,11 +20,20 @@ fn run(change: impl Fn(&mut Health)) -> Profile {
 /// Where nothing could be said of effects, nothing is said against them.
 #[test]
 fn a_run_without_points_has_no_effects_to_doubt() {
-    let mut bare = run(|h| (h.runqueue_share, h.lost_samples) = (0.5, 200));
-    assert_eq!(said(&bare).len(), 2);
+    let mut bare = run(|h| {
+        (h.runqueue_share, h.steal_share, h.spinning) = (0.5, 0.2, 250);
+        (h.lost_samples, h.unpaid_ns, h.quota_periods) = (200, 900_000, (100, 40));
+    });
+    assert_eq!(said(&bare).iter().filter(|text| refuses(text)).count(), 6, "{:?}", said(&bare));
     bare.startup.points.clear();
-    let said = said(&bare);
-    assert!(said.len() == 1 && said[0].contains("samples were lost"), "{said:?}");
+    // A run that was started is an experiment itself, from end to end; one that was attached to has none.
+    let whole = ThroughputPoint { name: END_TO_END.into(), delta: 1, duration: None };
+    let whole = Recorded { points: vec![PointDelta::ThroughputPoint(whole)], ..Recorded::default() };
+    for experiments in [vec![], vec![whole]] {
+        let said = said(&Profile { experiments, ..bare.clone() });
+        assert!(!said.iter().any(|text| text.contains("effects")), "{said:?}");
+        assert!(said.len() == 2 && said.iter().any(|text| text.contains("samples were lost")), "{said:?}");
+    }
 }
 
 fn said(profile: &Profile) -> Vec<String> {

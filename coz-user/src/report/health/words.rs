@@ -13,12 +13,12 @@ impl fmt::Display for Warning {
                 "the profile has no end: the profiler was killed, or still runs. Effects are not corrected for phases of \
                  the program",
             ),
-            Self::LostSamples(share) => write!(
+            Self::LostSamples(share, is_refused) => write!(
                 f,
                 "{} of the samples were lost; the lines that they fell on look cheaper than they are{}. A lower --rate \
                  helps",
                 percent(share),
-                refusal(*share > refused::LOST)
+                refusal(*is_refused)
             ),
             Self::SignalsFailed(share) => write!(
                 f,
@@ -90,12 +90,12 @@ impl fmt::Display for Warning {
                     refusal(difference.abs() > refused::CLOCK)
                 )
             }
-            Self::Throttled(share) => write!(
+            Self::Throttled(share, is_refused) => write!(
                 f,
                 "a CPU quota stopped the program in {} of its periods{}: it decides how fast the program is, not the \
                  lines. Raise the quota (cpu.max of its control group), or run outside of it",
                 percent(share),
-                refusal(*share > refused::THROTTLED)
+                refusal(*is_refused)
             ),
             Self::OutOfScope(share) => write!(
                 f,
