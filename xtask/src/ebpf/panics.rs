@@ -35,7 +35,8 @@ mod tests {
         let good = std::fs::read(crate::ebpf::prebuilt().join(crate::ebpf::OBJECT)).unwrap();
         ensure_none(&good).unwrap();
         let mut builder = Builder::read(&*good).unwrap();
-        let section = builder.sections.iter().find(|section| section.name == *b".text").unwrap().id();
+        let section =
+            builder.sections.iter().find(|section| section.name.as_slice() == b".text").unwrap().id();
         let symbol = builder.symbols.add();
         symbol.name =
             b"_RNvNtNtCs1NpfdXmxSul_4core9panicking11panic_const23panic_const_div_by_zero"[..].into();
