@@ -141,9 +141,7 @@ fn cpus_that_stand_still_unseen() {
     assert!(few.starts_with("there were 12 % fewer samples") && !refuses(&few), "{few}");
     let half = only(|h| h.clock_samples = (5470, 10_000));
     assert!(half.starts_with("there were 45 % fewer samples") && refuses(&half), "{half}");
-    let more = only(|h| h.clock_samples = (1300, 1000));
-    assert!(more.starts_with("there were 30 % more samples") && !more.contains("stood still"), "{more}");
-    for fine in [(0, 0), (930, 1000), (1070, 1000), (300, 900)] {
+    for fine in [(0, 0), (930, 1000), (1300, 1000), (300, 900)] {
         assert_eq!(said(&run(|h| h.clock_samples = fine)), [""; 0], "{fine:?}");
     }
 }

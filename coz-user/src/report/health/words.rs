@@ -72,24 +72,14 @@ impl fmt::Display for Warning {
                 percent(share),
                 refusal(*share > refused::STEAL)
             ),
-            Self::Clock(difference) => {
-                let (more, why) = if *difference < 0.0 {
-                    (
-                        "fewer",
-                        "the CPUs stood still now and then, as those of an emulated machine do, or of a virtual one whose host \
-                         does not say so, or the program keeps step with the sampling clock",
-                    )
-                } else {
-                    ("more", "the program keeps step with the sampling clock")
-                };
-                write!(
-                    f,
-                    "there were {} {more} samples than the program's CPU time should have{}: {why}. Profile on another machine, or \
-                     with another --rate",
-                    percent(&difference.abs()),
-                    refusal(difference.abs() > refused::CLOCK)
-                )
-            }
+            Self::Clock(share) => write!(
+                f,
+                "there were {} fewer samples than the program's CPU time should have{}: the CPUs stood still now and then, as \
+                 those of an emulated machine do, or of a virtual one whose host does not say so, or the program keeps step with \
+                 the sampling clock. Profile on another machine, or with another --rate",
+                percent(share),
+                refusal(*share > refused::CLOCK)
+            ),
             Self::Throttled(share, is_refused) => write!(
                 f,
                 "a CPU quota stopped the program in {} of its periods{}: it decides how fast the program is, not the \
