@@ -3,10 +3,9 @@
 //! Between two samples nothing is seen of where a thread is, so what it is charged for its time there is an estimate: a
 //! share of that time, learnt from the samples before. *When* it is charged matters as much as how much: a delay that
 //! belongs to the time in which a lock is held is absorbed by those who wait for the lock, the same delay charged
-//! a little later must be paid by them. So a thread's time is told apart in **stretches**, from one event at which others can
-//! notice how far it is (it blocks, it wakes somebody, it loses its CPU) to the next, and each kind of stretch (each place that it begins
-//! at) has its own share. Holding the lock and not holding it are two kinds: a lock that somebody waits for is taken after having been
-//! blocked and given back by a wake-up.
+//! a little later must be paid by them. So a thread's time is told apart in **stretches**, from one place where it blocked, woke
+//! somebody or passed a latency point to the next, and each kind of stretch (each place that it begins at) has its own share. Holding the
+//! lock and not holding it are two kinds: a lock that somebody waits for is taken after having been blocked and given back by a wake-up.
 //!
 //! Short stretches may have the line and long ones not (a request of the common sort and a rare one begin at the same place). So each
 //! kind has a share for each **length** of its stretches too. How long a stretch is shows only at its end, and nobody can have noticed
@@ -365,12 +364,19 @@ mod tests {
         }
     }
 
+    /// A thread in a stretch of 400 us, all of it the line's as far as is known.
+    fn in_the_line() -> KernelSlot {
+        let mut slot = thread();
+        begin(&mut slot, place(1, 1, true));
+        observe(&mut slot, true, 1_000_000, &experiment());
+        (slot.age, slot.cpu_uncharged) = (400_000, 400_000);
+        slot
+    }
+
     #[test]
     fn what_is_charged_ahead_is_not_charged_again() {
-        let mut slot = thread();
-        let experiment = Experiment { speedup: 1000, ..experiment() };
-        begin(&mut slot, place(1, 1, true));
-        observe(&mut slot, true, 1_000_000, &experiment);
+        let experiment = Course::experiment();
+        let mut slot = in_the_line();
         (slot.age, slot.cpu_uncharged) = (300_000, 300_000);
         let first = charge_ahead(&mut slot, &experiment, u64::MAX);
         assert!(first > 299_000);
@@ -383,12 +389,9 @@ mod tests {
 
     #[test]
     fn what_was_charged_too_much_ahead_is_taken_from_the_next_stretch() {
-        let mut slot = thread();
-        let experiment = Experiment { speedup: 1000, ..experiment() };
-        begin(&mut slot, place(1, 1, true));
-        observe(&mut slot, true, 1_000_000, &experiment);
+        let experiment = Course::experiment();
+        let mut slot = in_the_line();
         slot.ahead = 500_000;
-        (slot.age, slot.cpu_uncharged) = (400_000, 400_000);
         assert_eq!(charge(&mut slot, &experiment, u64::MAX), 0);
         begin(&mut slot, place(1, 1, true));
         (slot.age, slot.cpu_uncharged) = (400_000, 400_000);
